@@ -1,0 +1,1 @@
+"""Graph runners at the import paths users know."""
