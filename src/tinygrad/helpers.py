@@ -127,7 +127,6 @@ from tinygrad.common.profiling import (
     ProfilePointEvent,
     ProfileRangeEvent,
     Profiling,
-    TCPServerWithReuse,
     Timing,
     TracingKey,
     cpu_events,
@@ -148,6 +147,17 @@ from tinygrad.common.text import (
     to_function_name,
     word_wrap,
 )
+
+_LAZY = {"TCPServerWithReuse": "tinygrad.common.server"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        import importlib
+
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -13,12 +13,14 @@ import hashlib
 import io
 import os
 import pickle
-import sqlite3
 import threading
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from tinygrad.common.env import CACHELEVEL, OSX, getenv
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # changes whenever the layout of the file or the meaning of an entry changes
 VERSION = 1
@@ -53,6 +55,8 @@ class _DataUnpickler(pickle.Unpickler):
 
 def db_connection() -> sqlite3.Connection:
     """This thread's connection to the cache file, opened at first use. Raises sqlite3.Error or OSError."""
+    import sqlite3
+
     held = getattr(_local, "connection", None)
     if held is not None and held[0] == os.getpid():
         return held[1]
@@ -70,12 +74,14 @@ def _drop_connection() -> None:
     held = getattr(_local, "connection", None)
     _local.connection = None
     if held is not None and held[0] == os.getpid():
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(Exception):
             held[1].close()
 
 
 def _run(sql: str, args: tuple = ()) -> list[tuple] | None:
     """The rows of a statement, or None when the file cannot serve it; a damaged file is replaced once."""
+    import sqlite3
+
     for last_try in (False, True):
         try:
             return db_connection().execute(sql, args).fetchall()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import cProfile
 import functools
-import pstats
 import sys
 import time
 from dataclasses import dataclass, field
 from decimal import Decimal
-from socketserver import TCPServer
 from typing import Any, Callable, ClassVar, Iterator
 
 from tinygrad.common.env import PROFILE, getenv
-from tinygrad.common.text import colored, time_to_str
+from tinygrad.common.text import colored
 
 
 class GlobalCounters:
@@ -81,6 +78,8 @@ class Profiling(contextlib.ContextDecorator):
         self.enabled, self.sort, self.frac, self.fn, self.time_scale = enabled, sort, frac, fn, 1e3 / ts
 
     def __enter__(self) -> Profiling:
+        import cProfile
+
         self.profile = cProfile.Profile()
         if self.enabled:
             self.profile.enable()
@@ -90,6 +89,8 @@ class Profiling(contextlib.ContextDecorator):
         self.profile.disable()
         if not self.enabled:
             return
+        import pstats
+
         if self.fn:
             self.profile.dump_stats(self.fn)
         stats = pstats.Stats(self.profile).strip_dirs().sort_stats(self.sort)
@@ -180,18 +181,3 @@ def cpu_profile(
 def profile_marker(name: str, color: str = "gray") -> None:
     """Records a named moment."""
     cpu_events.append(ProfilePointEvent("TINY", "marker", None, {"name": name, "color": color}))
-
-
-class TCPServerWithReuse(TCPServer):
-    """A server whose port may be bound again at once after it stops."""
-
-    allow_reuse_address = True
-
-    def __init__(self, server_address: tuple[str, int], RequestHandlerClass: Any):  # noqa: N803
-        host, port = server_address
-        print(f"*** serving on http://{host or '127.0.0.1'}:{port}")
-        super().__init__((host or "127.0.0.1", port), RequestHandlerClass)
-
-
-def describe_duration(seconds: float) -> str:
-    return time_to_str(seconds).strip()
