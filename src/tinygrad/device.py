@@ -30,7 +30,6 @@ from tinygrad.helpers import (
     ProfilePointEvent,
     colored,
     cpu_events,
-    flat_mv,
     getenv,
     temp,
 )
@@ -323,7 +322,7 @@ class Buffer:
 
     def copyin(self, mv: memoryview) -> Buffer:
         """Copies host bytes in; `mv` must be contiguous and of exactly `nbytes`."""
-        mv = flat_mv(mv)
+        mv = mv.cast("B") if mv.nbytes else mv
         if len(mv) != self.nbytes:
             raise ValueError(
                 f"size mismatch, got {len(mv)} bytes for a buffer of {self.nbytes} bytes ({self})"
@@ -334,7 +333,7 @@ class Buffer:
 
     def copyout(self, mv: memoryview) -> memoryview:
         """Copies out into `mv`, which must be contiguous, writable and of exactly `nbytes`; returns its flat form."""
-        mv = flat_mv(mv)
+        mv = mv.cast("B") if mv.nbytes else mv
         if len(mv) != self.nbytes:
             raise ValueError(
                 f"size mismatch, got room for {len(mv)} bytes, the buffer has {self.nbytes} ({self})"
