@@ -1,0 +1,68 @@
+"""Layout of compiled rules and the entry point of the matcher."""
+from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
+
+from tinygrad._core.node cimport UOp
+
+
+cdef struct Instruction:
+    int kind
+    int reg              # register that receives the node
+    int parent           # register of the node whose source is taken; -1: reg already holds the node
+    int position         # number of that source
+    int count            # required number of sources (-1: any)
+    int at_least         # whether more sources are allowed
+    int name             # register of the captured name, -1: none
+    int choices          # number of alternatives
+    int target           # where to go on
+    int base             # first register of a permuted list
+    int has_ops
+    int has_dtypes
+    uint64_t ops0
+    uint64_t ops1
+    PyObject **dtypes    # canonical dtypes, has_dtypes of them
+    PyObject *arg        # NULL: any
+    int *table           # permutations or jump targets
+    uint64_t *masks      # operations allowed at each place of a permuted list
+
+
+cdef class Rule:
+    cdef readonly object pattern
+    cdef readonly object function
+    cdef readonly str title
+    cdef readonly tuple names
+    cdef readonly tuple location
+    cdef object call            # the function, or a wrapper taking keywords
+    cdef tuple keyword_names
+    cdef list defaults
+    cdef list keep              # owners of what the program borrows
+    cdef int *sources           # for each parameter: name register, -1 ctx, -2 default
+    cdef int parameters
+    cdef bint loose             # takes **kwargs
+    cdef Instruction *program
+    cdef int length
+    cdef int registers
+    cdef uint64_t need0
+    cdef uint64_t need1
+    cdef uint64_t root0
+    cdef uint64_t root1
+
+    cdef int set_roots(self, object pattern) except -1
+    cdef int set_needs(self, object pattern) except -1
+    cdef int set_parameters(self, dict registers) except -1
+    cdef object invoke(self, PyObject **regs, object ctx)
+    cdef object invoke_loose(self, PyObject **regs, object ctx)
+
+
+cdef class PatternMatcher:
+    cdef readonly list rules
+    cdef PyObject **by_op[128]
+    cdef int by_op_count[128]
+    cdef bint indexed
+
+    cdef int make_index(self) except -1
+
+
+cdef object match_node(PatternMatcher pm, UOp u, object ctx)
+cdef object apply_rules(object pm, UOp u, object ctx)
+cdef PyObject *last_rule() noexcept

@@ -1,0 +1,721 @@
+# cython: language_level=3
+"""Pattern matching: patterns compiled once into flat programs for a small backtracking machine.
+
+In: rules `(UPat, function)`. Out: `PatternMatcher.rewrite(node, ctx)`, the first result that is not None, or None. A pattern is
+read through its attributes (see `Compiler`), so this module does not import the pattern class. A program is a row of
+instructions over registers; a commutative list or an `any` leaves a choice point to which a later mismatch (or a rule that
+answers None) returns. The machine runs no Python until it has a whole match, except `==` of unusual arguments.
+"""
+import inspect
+import itertools
+import types
+
+from cpython.object cimport PyObject, PyObject_RichCompareBool, Py_EQ
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from tinygrad._core.node cimport DTypeInfo, UOp, info_of
+
+cdef extern from "Python.h":
+    PyObject *PyTuple_GET_ITEM_RAW "PyTuple_GET_ITEM" (object, Py_ssize_t)
+    Py_ssize_t PyTuple_GET_SIZE(object)
+    object PyObject_Vectorcall(object, PyObject **, size_t, PyObject *)
+
+cdef enum:
+    CHECK = 0       # test a node, capture it
+    PERMUTE = 1     # spread the sources over registers in some order
+    BRANCH = 2      # go on at one of several places
+    JUMP = 3
+    EACH = 4        # next source of a node, or leave the loop
+    ACCEPT = 5
+    START = 6       # reset the counter of a loop
+    MAX_REGISTERS = 250
+    INLINE_CHOICES = 32
+    INLINE_TRAIL = 64
+
+
+KINDS = ("CHECK", "PERMUTE", "BRANCH", "JUMP", "EACH", "ACCEPT", "START")
+
+
+class BottomUpGate(Exception):
+    """Raised by a rule tried on the way down: the node stays as it is and its sources are not visited."""
+
+
+cdef inline void add_op(uint64_t *low, uint64_t *high, int op) noexcept:
+    if op < 64:
+        low[0] |= <uint64_t>1 << op
+    else:
+        high[0] |= <uint64_t>1 << (op - 64)
+
+
+cdef inline bint has_op(uint64_t low, uint64_t high, int op) noexcept:
+    return (low >> op) & 1 if op < 64 else (high >> (op - 64)) & 1
+
+
+cdef class Compiler:
+    """Turns one pattern into instructions of a rule.
+
+    Attributes read from a pattern: op (tuple or None), dtype (tuple or None), arg, name, is_any, sources (tuple of
+    patterns or None), source_mode ("ordered", "permuted", "every"), allow_any_len, custom_early_reject.
+    """
+    cdef Rule rule
+    cdef dict names
+    cdef int size
+
+    def __init__(self, Rule rule):
+        self.rule = rule
+        self.names = {}
+
+    cdef int register(self) except -1:
+        self.rule.registers += 1
+        if self.rule.registers > MAX_REGISTERS:
+            raise ValueError(f"pattern of rule {self.rule.title} is too large: more than {MAX_REGISTERS} nodes")
+        return self.rule.registers - 1
+
+    cdef int emit(self, int kind) except -1:
+        cdef Instruction *bigger
+        cdef Instruction *made
+        if self.rule.length == self.size:
+            self.size = self.size * 2 + 8
+            bigger = <Instruction *>realloc(self.rule.program, self.size * sizeof(Instruction))
+            if bigger is NULL:
+                raise MemoryError("no memory for a rule")
+            self.rule.program = bigger
+        made = &self.rule.program[self.rule.length]
+        memset(made, 0, sizeof(Instruction))
+        made.kind = kind
+        made.reg = made.parent = made.count = made.name = -1
+        self.rule.length += 1
+        return self.rule.length - 1
+
+    cdef int name_register(self, str name) except -1:
+        if name not in self.names:
+            self.names[name] = self.register()
+        return self.names[name]
+
+    cdef int collect_names(self, object pattern) except -1:
+        if pattern.name is not None:
+            self.name_register(pattern.name)
+        for child in pattern.sources or ():
+            self.collect_names(child)
+        return 0
+
+    cdef int node(self, object pattern, int parent, int position, int reg) except -1:
+        """Code that matches one node: source `position` of register `parent`, or what `reg` holds."""
+        cdef int at, i
+        cdef tuple kids = pattern.sources
+        at = self.emit(CHECK)
+        self.rule.program[at].reg = reg
+        self.rule.program[at].parent = parent
+        self.rule.program[at].position = position
+        if pattern.name is not None:
+            self.rule.program[at].name = self.name_register(pattern.name)
+        if pattern.is_any:
+            self.alternatives(kids, reg)
+            return 0
+        self.tests(pattern, at)
+        if kids is None:
+            return 0
+        if pattern.source_mode == "every":
+            self.every(kids[0], reg)
+            return 0
+        self.rule.program[at].count = len(kids)
+        self.rule.program[at].at_least = 1 if pattern.allow_any_len else 0
+        if pattern.source_mode == "permuted" and len(kids) > 1:
+            self.permuted(kids, reg)
+            return 0
+        for i in range(len(kids)):
+            self.node(kids[i], reg, i, self.register())
+        return 0
+
+    cdef int tests(self, object pattern, int at) except -1:
+        """Fills in what a CHECK compares besides the number of sources."""
+        cdef Instruction *ins = &self.rule.program[at]
+        cdef int i
+        cdef DTypeInfo info
+        if pattern.op is not None:
+            ins.has_ops = 1
+            for op in pattern.op:
+                add_op(&ins.ops0, &ins.ops1, op)
+        if pattern.dtype is not None:
+            wanted = tuple(pattern.dtype)
+            ins.has_dtypes = max(len(wanted), 1)
+            ins.dtypes = <PyObject **>calloc(ins.has_dtypes, sizeof(PyObject *))
+            for i in range(len(wanted)):
+                info = info_of(wanted[i])
+                ins.dtypes[i] = <PyObject *>info.dtype
+        if pattern.arg is not None:
+            self.rule.keep.append(pattern.arg)
+            ins.arg = <PyObject *>pattern.arg
+        return 0
+
+    cdef int alternatives(self, tuple kids, int reg) except -1:
+        cdef int branch = self.emit(BRANCH), i, end
+        cdef list leaves = []
+        cdef int *places = <int *>calloc(max(len(kids), 1), sizeof(int))
+        self.rule.program[branch].reg = reg
+        self.rule.program[branch].choices = len(kids)
+        self.rule.program[branch].table = places
+        for i in range(len(kids)):
+            places[i] = self.rule.length
+            self.node(kids[i], -1, 0, reg)
+            leaves.append(self.emit(JUMP))
+        end = self.rule.length
+        for i in leaves:
+            self.rule.program[i].target = end
+        return 0
+
+    cdef int permuted(self, tuple kids, int reg) except -1:
+        cdef int at = self.emit(PERMUTE), i, j, n = len(kids), base
+        cdef list orders = list(itertools.permutations(range(n)))
+        cdef Instruction *ins
+        if all(alike(kids[0], k) for k in kids[1:]):
+            orders = orders[:1]
+        base = self.rule.registers
+        for i in range(n):
+            self.register()
+        ins = &self.rule.program[at]
+        ins.reg, ins.count, ins.choices, ins.base = reg, n, len(orders), base
+        ins.table = <int *>calloc(len(orders) * n, sizeof(int))
+        ins.masks = <uint64_t *>calloc(2 * n, sizeof(uint64_t))
+        for i in range(len(orders)):
+            # orders[i][place] says which pattern meets the source at that place
+            for j in range(n):
+                ins.table[i * n + <int>orders[i][j]] = j
+        for i in range(n):
+            if kids[i].op is None or kids[i].is_any:
+                ins.masks[2 * i] = ins.masks[2 * i + 1] = ~<uint64_t>0
+            else:
+                for op in kids[i].op:
+                    add_op(&ins.masks[2 * i], &ins.masks[2 * i + 1], op)
+        for i in range(n):
+            self.node(kids[i], -1, 0, base + i)
+        return 0
+
+    cdef int every(self, object kid, int reg) except -1:
+        cdef int counter = self.register(), child = self.register(), start, loop, back
+        start = self.emit(START)
+        self.rule.program[start].reg = counter
+        loop = self.emit(EACH)
+        self.rule.program[loop].reg = child
+        self.rule.program[loop].parent = reg
+        self.rule.program[loop].base = counter
+        self.node(kid, -1, 0, child)
+        back = self.emit(JUMP)
+        self.rule.program[back].target = loop
+        self.rule.program[loop].target = self.rule.length
+        return 0
+
+
+cdef bint alike(object a, object b):
+    """Whether two patterns are the same test and capture nothing, so that their order does not matter."""
+    if a is b:
+        return a.name is None or a.sources is None
+    if a.name is not None or b.name is not None or a.sources is not None or b.sources is not None:
+        return False
+    return a.op == b.op and a.dtype == b.dtype and a.arg is None and b.arg is None
+
+
+cdef class Rule:
+    """A pattern with its function, compiled. `title` names it in messages."""
+
+    def __cinit__(self):
+        self.keep = []
+        self.defaults = []
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(self.length):
+            free(self.program[i].dtypes)
+            free(self.program[i].table)
+            free(self.program[i].masks)
+        free(self.program)
+        free(self.sources)
+
+    def __init__(self, pattern, function):
+        cdef Compiler compiler = Compiler(self)
+        self.pattern = pattern
+        self.function = types.FunctionType(*function) if isinstance(function, tuple) else function
+        self.location = tuple(getattr(pattern, "location", None) or ("?", 0))
+        self.title = getattr(self.function, "rule_name", None) or getattr(self.function, "__name__", "rule")
+        compiler.collect_names(pattern)
+        self.names = tuple(compiler.names)
+        self.set_roots(pattern)
+        self.set_needs(pattern)
+        compiler.node(pattern, -1, 0, compiler.register())
+        compiler.emit(ACCEPT)
+        self.set_parameters(compiler.names)
+
+    def __repr__(self):
+        return f"<rule {self.title} ({self.location[0]}:{self.location[1]})>"
+
+    def rewrite(self, UOp uop not None, ctx=None):
+        """The result of this rule alone on a node, or None."""
+        if not has_op(self.root0, self.root1, uop.opnum):
+            return None
+        if (self.need0 & ~uop.below0) or (self.need1 & ~uop.below1):
+            return None
+        return try_rule(self, uop, ctx)
+
+    def listing(self):
+        """The program as text, one instruction a line."""
+        cdef list lines = []
+        cdef int i
+        cdef Instruction *ins
+        for i in range(self.length):
+            ins = &self.program[i]
+            lines.append(f"{i:3d} {KINDS[ins.kind]:8s} reg={ins.reg} from={ins.parent}[{ins.position}] count={ins.count} "
+                         f"name={ins.name} choices={ins.choices} target={ins.target}")
+        return "\n".join(lines)
+
+    cdef int set_roots(self, object pattern) except -1:
+        roots = root_ops(pattern)
+        if roots is None:
+            self.root0 = self.root1 = ~<uint64_t>0
+        else:
+            for op in roots:
+                add_op(&self.root0, &self.root1, op)
+        return 0
+
+    cdef int set_needs(self, object pattern) except -1:
+        """Operations that must occur among the sources of the root for the rule to have a chance."""
+        needed = getattr(pattern, "custom_early_reject", None)
+        if needed is None:
+            needed = set()
+            if not pattern.is_any:
+                for kid in pattern.sources or ():
+                    if kid.op is not None and not kid.is_any and len(kid.op) == 1:
+                        needed.update(kid.op)
+        for op in needed:
+            add_op(&self.need0, &self.need1, op)
+        return 0
+
+    cdef int set_parameters(self, dict registers) except -1:
+        """Maps the captured names to the parameters of the function, once."""
+        cdef list sources = [], keywords = []
+        cdef int i
+        self.call = self.function
+        try:
+            parameters = list(inspect.signature(self.function).parameters.values())
+        except (TypeError, ValueError):
+            self.loose = True
+            parameters = []
+        for p in parameters:
+            if p.kind is p.VAR_KEYWORD:
+                self.loose = True
+                continue
+            if p.kind is p.VAR_POSITIONAL:
+                continue
+            if p.kind is p.KEYWORD_ONLY:
+                keywords.append(p.name)
+            if p.name == "ctx":
+                sources.append(-1)
+            elif p.name in registers:
+                sources.append(registers[p.name])
+            elif p.default is not p.empty:
+                sources.append(-2)
+            else:
+                raise TypeError(f"function of rule {self.title} ({self.location[0]}:{self.location[1]}) takes {p.name!r}, "
+                                f"which the pattern does not capture (it captures {sorted(registers)}): name a pattern so, "
+                                "or give the parameter a default")
+            self.defaults.append(None if p.default is p.empty else p.default)
+            self.keep.append(p.default is not p.empty)
+        self.parameters = len(sources)
+        self.sources = <int *>calloc(max(self.parameters, 1), sizeof(int))
+        for i in range(self.parameters):
+            self.sources[i] = sources[i]
+        self.keyword_names = tuple(keywords)
+        return 0
+
+    cdef object invoke(self, PyObject **regs, object ctx):
+        """Calls the function with the captured nodes."""
+        cdef PyObject *args[MAX_REGISTERS + 2]
+        cdef int i, s
+        cdef Py_ssize_t positional = self.parameters - len(self.keyword_names)
+        if self.loose:
+            return self.invoke_loose(regs, ctx)
+        for i in range(self.parameters):
+            s = self.sources[i]
+            if s == -1:
+                args[i] = <PyObject *>ctx
+            elif s >= 0 and regs[s] is not NULL:
+                args[i] = regs[s]
+            else:
+                args[i] = <PyObject *>self.defaults[i]
+        return PyObject_Vectorcall(self.call, args, positional,
+                                   <PyObject *>self.keyword_names if positional != self.parameters else NULL)
+
+    cdef object invoke_loose(self, PyObject **regs, object ctx):
+        cdef dict found = {}
+        cdef int i
+        for i in range(len(self.names)):
+            if regs[i] is not NULL:
+                found[self.names[i]] = <object>regs[i]
+        for i in range(self.parameters):
+            if self.sources[i] == -1:
+                found["ctx"] = ctx
+        return self.call(**found)
+
+
+cdef object root_ops(object pattern):
+    """Operations the root may have; None means any."""
+    if pattern.is_any:
+        out = set()
+        for kid in pattern.sources:
+            below = root_ops(kid)
+            if below is None:
+                return None
+            out |= set(below)
+        return out
+    return pattern.op
+
+
+# ---------------------------------------------------------------------------------------------- the machine
+
+cdef struct Choice:
+    int place
+    int option
+    int trail
+
+
+cdef struct Undo:
+    int reg
+    PyObject *old
+
+
+cdef struct Machine:
+    PyObject *regs[MAX_REGISTERS + 1]
+    Choice *choices
+    int choice_count
+    int choice_size
+    Undo *trail
+    int trail_count
+    int trail_size
+    Choice few_choices[INLINE_CHOICES]
+    Undo short_trail[INLINE_TRAIL]
+
+
+cdef int grow_choices(Machine *m) except -1:
+    cdef Choice *bigger = <Choice *>malloc(m.choice_size * 2 * sizeof(Choice))
+    if bigger is NULL:
+        raise MemoryError("no memory for matching")
+    memcpy(bigger, m.choices, m.choice_count * sizeof(Choice))
+    if m.choices is not &m.few_choices[0]:
+        free(m.choices)
+    m.choices = bigger
+    m.choice_size *= 2
+    return 0
+
+
+cdef int grow_trail(Machine *m) except -1:
+    cdef Undo *bigger = <Undo *>malloc(m.trail_size * 2 * sizeof(Undo))
+    if bigger is NULL:
+        raise MemoryError("no memory for matching")
+    memcpy(bigger, m.trail, m.trail_count * sizeof(Undo))
+    if m.trail is not &m.short_trail[0]:
+        free(m.trail)
+    m.trail = bigger
+    m.trail_size *= 2
+    return 0
+
+
+cdef inline int write(Machine *m, int reg, PyObject *value) except -1:
+    """Sets a register so that backtracking restores it."""
+    if m.choice_count:
+        if m.trail_count == m.trail_size:
+            grow_trail(m)
+        m.trail[m.trail_count].reg = reg
+        m.trail[m.trail_count].old = m.regs[reg]
+        m.trail_count += 1
+    m.regs[reg] = value
+    return 0
+
+
+cdef bint arg_differs(object have, object want) except -1:
+    return not PyObject_RichCompareBool(have, want, Py_EQ)
+
+
+cdef inline bint check(Instruction *ins, UOp u) except -1:
+    """The tests of one pattern node that do not look at the sources."""
+    cdef int i
+    cdef PyObject *scalar
+    if ins.has_ops and not has_op(ins.ops0, ins.ops1, u.opnum):
+        return False
+    if ins.count >= 0:
+        if ins.at_least:
+            if PyTuple_GET_SIZE(u.src) < ins.count:
+                return False
+        elif PyTuple_GET_SIZE(u.src) != ins.count:
+            return False
+    if ins.has_dtypes:
+        scalar = <PyObject *>(<DTypeInfo>u.info).scalar
+        for i in range(ins.has_dtypes):
+            if ins.dtypes[i] is <PyObject *>u.dtype or ins.dtypes[i] is scalar:
+                break
+        else:
+            return False
+    if ins.arg is not NULL and ins.arg is not <PyObject *>u.arg and arg_differs(u.arg, <object>ins.arg):
+        return False
+    return True
+
+
+cdef int next_order(Instruction *ins, UOp u, int option) noexcept:
+    """The first order from `option` on whose operations fit; -1 when there is none."""
+    cdef int i, place
+    cdef bint fits
+    cdef int op
+    while option < ins.choices:
+        fits = True
+        for i in range(ins.count):
+            place = ins.table[option * ins.count + i]
+            op = (<UOp>PyTuple_GET_ITEM_RAW(u.src, place)).opnum
+            if not has_op(ins.masks[2 * i], ins.masks[2 * i + 1], op):
+                fits = False
+                break
+        if fits:
+            return option
+        option += 1
+    return -1
+
+
+cdef int leave_choice(Machine *m, int place, int option) except -1:
+    if m.choice_count == m.choice_size:
+        grow_choices(m)
+    m.choices[m.choice_count].place = place
+    m.choices[m.choice_count].option = option
+    m.choices[m.choice_count].trail = m.trail_count
+    m.choice_count += 1
+    return 0
+
+
+cdef int execute(Machine *m, Rule rule, int place, int option) except -2:
+    """Runs from an instruction until the pattern is accepted (1) or no alternative is left (0).
+
+    `option` is the alternative to take when the first instruction is a choice.
+    """
+    cdef Instruction *ins
+    cdef PyObject *node
+    cdef UOp parent
+    cdef int i, after
+    cdef bint good
+    cdef size_t counter
+    while True:
+        ins = &rule.program[place]
+        good = True
+        if ins.kind == CHECK:
+            if ins.parent >= 0:
+                node = PyTuple_GET_ITEM_RAW((<UOp>m.regs[ins.parent]).src, ins.position)
+                write(m, ins.reg, node)
+            else:
+                node = m.regs[ins.reg]
+            if not check(ins, <UOp>node):
+                good = False
+            elif ins.name >= 0:
+                if m.regs[ins.name] is NULL:
+                    write(m, ins.name, node)
+                elif m.regs[ins.name] is not node:
+                    good = False
+            place += 1
+        elif ins.kind == PERMUTE:
+            parent = <UOp>m.regs[ins.reg]
+            option = next_order(ins, parent, option)
+            if option < 0:
+                good = False
+            else:
+                after = next_order(ins, parent, option + 1)
+                if after >= 0:
+                    leave_choice(m, place, after)
+                for i in range(ins.count):
+                    write(m, ins.base + i, PyTuple_GET_ITEM_RAW(parent.src, ins.table[option * ins.count + i]))
+                place += 1
+            option = 0
+        elif ins.kind == BRANCH:
+            if option >= ins.choices:
+                good = False
+            else:
+                if option + 1 < ins.choices:
+                    leave_choice(m, place, option + 1)
+                place = ins.table[option]
+            option = 0
+        elif ins.kind == JUMP:
+            place = ins.target
+        elif ins.kind == START:
+            write(m, ins.reg, NULL)
+            place += 1
+        elif ins.kind == EACH:
+            counter = <size_t>m.regs[ins.base]
+            parent = <UOp>m.regs[ins.parent]
+            if counter < <size_t>PyTuple_GET_SIZE(parent.src):
+                write(m, ins.reg, PyTuple_GET_ITEM_RAW(parent.src, counter))
+                write(m, ins.base, <PyObject *>(counter + 1))
+                place += 1
+            else:
+                place = ins.target
+        else:
+            return 1
+        if not good:
+            place = backtrack(m, &option)
+            if place < 0:
+                return 0
+
+
+cdef int backtrack(Machine *m, int *option) noexcept:
+    """Undoes everything since the last choice and says where to go on; -1 when there is no choice left."""
+    cdef Choice *last
+    if m.choice_count == 0:
+        return -1
+    m.choice_count -= 1
+    last = &m.choices[m.choice_count]
+    while m.trail_count > last.trail:
+        m.trail_count -= 1
+        m.regs[m.trail[m.trail_count].reg] = m.trail[m.trail_count].old
+    option[0] = last.option
+    return last.place
+
+
+cdef object try_rule(Rule rule, UOp u, object ctx):
+    """The result of one rule on one node: every way to match is tried until the function answers."""
+    cdef Machine m
+    cdef int place = 0, option = 0, names = len(rule.names)
+    m.choices = &m.few_choices[0]
+    m.choice_count = 0
+    m.choice_size = INLINE_CHOICES
+    m.trail = &m.short_trail[0]
+    m.trail_count = 0
+    m.trail_size = INLINE_TRAIL
+    memset(&m.regs[0], 0, names * sizeof(PyObject *))
+    m.regs[names] = <PyObject *>u
+    try:
+        while execute(&m, rule, place, option):
+            result = call_rule(rule, &m.regs[0], ctx, u)
+            if result is not None:
+                return result
+            place = backtrack(&m, &option)
+            if place < 0:
+                return None
+        return None
+    finally:
+        if m.choices is not &m.few_choices[0]:
+            free(m.choices)
+        if m.trail is not &m.short_trail[0]:
+            free(m.trail)
+
+
+cdef object call_rule(Rule rule, PyObject **regs, object ctx, UOp u):
+    try:
+        return rule.invoke(regs, ctx)
+    except BottomUpGate:
+        raise
+    except Exception as error:
+        if len(getattr(error, "__notes__", ())) < 8:
+            error.add_note(f"in rule {rule.title} ({rule.location[0]}:{rule.location[1]}) on a {u.op} node")
+        raise
+
+
+cdef Rule fired = None
+
+
+cdef PyObject *last_rule() noexcept:
+    """The rule that gave the last result (for messages)."""
+    return <PyObject *>fired
+
+
+cdef object match_node(PatternMatcher pm, UOp u, object ctx):
+    global fired
+    cdef int i
+    cdef Rule rule
+    cdef PyObject **rules
+    if not pm.indexed:
+        pm.make_index()
+    rules = pm.by_op[u.opnum]
+    for i in range(pm.by_op_count[u.opnum]):
+        rule = <Rule>rules[i]
+        if (rule.need0 & ~u.below0) or (rule.need1 & ~u.below1):
+            continue
+        result = try_rule(rule, u, ctx)
+        if result is not None:
+            fired = rule
+            return result
+    return None
+
+
+cdef object apply_rules(object pm, UOp u, object ctx):
+    """The rewrite of any matcher, also of a subclass that overrides it in Python."""
+    if type(pm) is PatternMatcher:
+        return match_node(<PatternMatcher>pm, u, ctx)
+    return pm.rewrite(u, ctx)
+
+
+cdef class PatternMatcher:
+    """An ordered list of rules `(UPat, function)`; `a + b` tries the rules of a first.
+
+    A function takes the captured names as parameters, and `ctx` if it has one, and returns a result or None (no match).
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        memset(&self.by_op[0], 0, sizeof(self.by_op))
+        memset(&self.by_op_count[0], 0, sizeof(self.by_op_count))
+
+    def __dealloc__(self):
+        cdef int i
+        for i in range(128):
+            free(self.by_op[i])
+
+    def __init__(self, patterns, compiled=True):
+        cdef list rules = []
+        for entry in patterns:
+            rules.append(entry if isinstance(entry, Rule) else Rule(entry[0], entry[1]))
+        self.rules = rules
+
+    @property
+    def patterns(self):
+        """The rules as the pairs they were made from."""
+        return [((<Rule>r).pattern, (<Rule>r).function) for r in self.rules]
+
+    cdef int make_index(self) except -1:
+        cdef int op, n
+        cdef Rule rule
+        for op in range(128):
+            n = 0
+            for rule in self.rules:
+                n += has_op(rule.root0, rule.root1, op)
+            if n == 0:
+                continue
+            self.by_op[op] = <PyObject **>calloc(n, sizeof(PyObject *))
+            if self.by_op[op] is NULL:
+                raise MemoryError("no memory for rules")
+            for rule in self.rules:
+                if has_op(rule.root0, rule.root1, op):
+                    self.by_op[op][self.by_op_count[op]] = <PyObject *>rule
+                    self.by_op_count[op] += 1
+        self.indexed = True
+        return 0
+
+    def rewrite(self, UOp uop not None, ctx=None):
+        """The first result of a rule that is not None, or None."""
+        return match_node(self, uop, ctx)
+
+    def __add__(self, other):
+        if not isinstance(self, PatternMatcher) or not isinstance(other, PatternMatcher):
+            return NotImplemented
+        return type(self)((<PatternMatcher>self).rules + (<PatternMatcher>other).rules)
+
+    def __len__(self):
+        return len(self.rules)
+
+    def __reduce__(self):
+        return type(self), (self.patterns,)
+
+
+def match_all(pattern, UOp uop not None, dict store):
+    """Every way the pattern matches the node, as dictionaries of captures that extend `store`."""
+    cdef list out = []
+
+    def note(**captures):
+        out.append({**store, **captures})
+
+    cdef Rule rule = Rule(pattern, note)
+    if has_op(rule.root0, rule.root1, uop.opnum):
+        try_rule(rule, uop, None)
+    return [m for m in out if all(store[k] is m[k] for k in store)]

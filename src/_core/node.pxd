@@ -1,0 +1,42 @@
+"""Layout of the node and of what the other core modules share with it.
+
+Invariants: a node is in the table exactly while it is alive; `src` holds nodes only; `info` describes `dtype` and is
+immortal; `slots` owns its first `nslots` entries (NULL = not computed).
+"""
+from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t, uint32_t, int32_t
+
+
+cdef class DTypeInfo:
+    cdef readonly object dtype
+    cdef readonly object scalar
+    cdef uint64_t stable_hash
+    cdef readonly int index
+
+
+cdef class UOp:
+    cdef object __weakref__
+    cdef object op
+    cdef object dtype
+    cdef tuple src
+    cdef object arg
+    cdef object tag
+    cdef PyObject *info
+    cdef Py_hash_t hash
+    cdef PyObject *chain
+    cdef PyObject **slots
+    cdef uint64_t mark
+    cdef uint64_t below0
+    cdef uint64_t below1
+    cdef int32_t opnum
+    cdef int32_t depth
+    cdef uint32_t nslots
+    cdef uint32_t flags
+
+
+cdef uint64_t next_epoch() noexcept
+cdef DTypeInfo info_of(object dtype)
+cdef UOp make_node(object op, object dtype, tuple src, object arg, object tag)
+cdef PyObject *get_slot(UOp u, uint32_t slot) noexcept
+cdef int set_slot(UOp u, uint32_t slot, object value) except -1
+cdef bint same_value(object a, object b) except -1

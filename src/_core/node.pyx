@@ -1,0 +1,1040 @@
+# cython: language_level=3
+"""The interned graph node.
+
+In: an operation (a member of an IntEnum), a dtype, sources, an argument, a tag. Out: the one node for these fields.
+Invariants: equal fields give the identical node while it lives; the table borrows, so it never keeps a node alive; the hash
+is structural and the same in every process; nodes are outside the cyclic collector, so nothing reachable from a node's own
+argument, tag or slots may lead back to it. Freeing a node never recurses over the graph. Called by everything above.
+"""
+import cython
+import enum
+import hashlib
+import types
+
+from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
+from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompareBool, Py_EQ, Py_LT, Py_GT, Py_LE, Py_GE, Py_NE
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        PyObject *tp_dict
+        void *tp_new
+        void *tp_vectorcall
+    void PyType_Modified(PyTypeObject *)
+    void Py_XDECREF(PyObject *)
+    int PyObject_GC_IsTracked(PyObject *)
+    void PyObject_GC_UnTrack(void *)
+    bint PyLong_Check(object)
+    bint PyLong_CheckExact(object)
+    bint PyFloat_CheckExact(object)
+    bint PyUnicode_CheckExact(object)
+    bint PyTuple_CheckExact(object)
+    bint PyBool_Check(object)
+    bint PyBytes_CheckExact(object)
+    long PyLong_AsLong(object) except? -1
+    const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
+    int PyUnicode_Compare(object, object)
+    PyObject *PyTuple_GET_ITEM_RAW "PyTuple_GET_ITEM" (object, Py_ssize_t)
+    Py_ssize_t PyTuple_GET_SIZE(object)
+    Py_ssize_t Py_REFCNT(PyObject *)
+    Py_ssize_t PyVectorcall_NARGS(size_t)
+
+cdef extern from *:
+    """
+    #include <stddef.h>
+    #include "structmember.h"
+    static PyMemberDef node_field_defs[] = {
+        {"op", T_OBJECT_EX, 0, READONLY, "operation, a member of Ops"},
+        {"dtype", T_OBJECT_EX, 0, READONLY, "dtype of the value"},
+        {"src", T_OBJECT_EX, 0, READONLY, "tuple of source nodes"},
+        {"arg", T_OBJECT_EX, 0, READONLY, "argument of the operation"},
+        {"tag", T_OBJECT_EX, 0, READONLY, "user mark, part of the identity"},
+    };
+    static int node_add_field(PyTypeObject *type, int which, Py_ssize_t offset) {
+        PyMemberDef *def = &node_field_defs[which];
+        def->offset = offset;
+        PyObject *descr = PyDescr_NewMember(type, def);
+        if (descr == NULL) return -1;
+        int failed = PyDict_SetItemString(type->tp_dict, def->name, descr);
+        Py_DECREF(descr);
+        return failed;
+    }
+    typedef PyObject *(*node_vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);
+    typedef PyObject *(*node_new)(PyTypeObject *, PyObject *, PyObject *);
+    """
+    int node_add_field(PyTypeObject *, int, Py_ssize_t) except -1
+
+cdef PyObject **table = NULL
+cdef Py_ssize_t table_size = 0
+cdef Py_ssize_t live = 0
+cdef uint64_t version = 0
+cdef uint64_t epoch = 0
+
+cdef dict dtype_infos = {}
+cdef list dtype_list = []
+cdef DTypeInfo default_info = None
+cdef object dtype_class = None
+cdef dict hooks = {}
+
+# Objects whose release is put off until the outermost node is gone: this is what keeps freeing iterative.
+cdef PyObject **pending = NULL
+cdef Py_ssize_t pending_count = 0
+cdef Py_ssize_t pending_size = 0
+cdef bint draining = False
+
+cdef enum:
+    POINTER_CACHE = 1024
+cdef PyObject *pointer_key[POINTER_CACHE]
+cdef PyObject *pointer_info[POINTER_CACHE]
+
+
+cdef uint64_t next_epoch() noexcept:
+    """A mark no node carries yet; valid until Python code runs that may walk the graph as well."""
+    global epoch
+    epoch += 1
+    return epoch
+
+
+# ---------------------------------------------------------------------------------------------- hashing
+
+cdef inline uint64_t mix(uint64_t seed, uint64_t value) noexcept:
+    """One round of the splitmix64 finaliser over the running value (Steele, Lea, Flood 2014)."""
+    seed ^= value + <uint64_t>0x9E3779B97F4A7C15 + (seed << 6) + (seed >> 2)
+    seed = (seed ^ (seed >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    return seed ^ (seed >> 27)
+
+
+cdef uint64_t hash_bytes(const char *data, Py_ssize_t size) noexcept:
+    """FNV-1a over the bytes."""
+    cdef uint64_t value = <uint64_t>0xCBF29CE484222325
+    cdef Py_ssize_t i
+    for i in range(size):
+        value = (value ^ <unsigned char>data[i]) * <uint64_t>0x100000001B3
+    return value
+
+
+cdef uint64_t hash_text(str text) except? 0:
+    cdef Py_ssize_t size = 0
+    cdef const char *data
+    try:
+        data = PyUnicode_AsUTF8AndSize(text, &size)
+    except UnicodeEncodeError:
+        raw = text.encode("utf-8", "surrogatepass")
+        return hash_bytes(raw, len(raw)) | 1
+    return hash_bytes(data, size) | 1
+
+
+cdef uint64_t stable_hash(object value) except? 0:
+    """Hash of an argument that does not depend on the process; falls back to hash() for unknown types."""
+    cdef uint64_t out
+    cdef double number
+    cdef uint64_t bits = 0
+    if value is None:
+        return 0x51ED27
+    if PyBool_Check(value):
+        return 0xB001 + (value is True)
+    if PyLong_CheckExact(value):
+        return mix(3, <uint64_t>PyObject_Hash(value))
+    if PyFloat_CheckExact(value):
+        number = value
+        memcpy(&bits, &number, sizeof(double))
+        return mix(5, bits)
+    if PyUnicode_CheckExact(value):
+        return mix(7, hash_text(value))
+    if PyTuple_CheckExact(value):
+        out = 11
+        for item in <tuple>value:
+            out = mix(out, stable_hash(item))
+        return out
+    if isinstance(value, UOp):
+        return mix(13, <uint64_t>(<UOp>value).hash)
+    if PyBytes_CheckExact(value):
+        return mix(17, hash_bytes(value, len(value)))
+    if isinstance(value, enum.Enum):
+        return mix(hash_text(type(value).__qualname__), hash_text(value.name))
+    if dtype_class is not None and isinstance(value, dtype_class):
+        return info_of(value).stable_hash
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return mix(hash_text(value.__module__ or ""), hash_text(value.__qualname__))
+    if PyLong_Check(value):
+        return mix(hash_text(type(value).__qualname__), <uint64_t>PyObject_Hash(value))
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    if fields is not None and type(value).__hash__ is not object.__hash__:
+        PyObject_Hash(value)  # a dataclass without a hash is refused here
+        out = hash_text(type(value).__qualname__)
+        for name, field in fields.items():
+            if field.compare:
+                out = mix(out, stable_hash(getattr(value, name)))
+        return out
+    return mix(19, <uint64_t>PyObject_Hash(value))
+
+
+cdef bint same_value(object a, object b) except -1:
+    """Equality that also separates 1, 1.0 and True, 0.0 and -0.0, and takes equal NaN bits as equal."""
+    cdef double x, y
+    cdef uint64_t p = 0, q = 0
+    cdef Py_ssize_t i
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if PyFloat_CheckExact(a):
+        x = a
+        y = b
+        memcpy(&p, &x, sizeof(double))
+        memcpy(&q, &y, sizeof(double))
+        return p == q
+    if PyTuple_CheckExact(a):
+        if len(<tuple>a) != len(<tuple>b):
+            return False
+        for i in range(len(<tuple>a)):
+            if not same_value((<tuple>a)[i], (<tuple>b)[i]):
+                return False
+        return True
+    if isinstance(a, UOp) or PyBool_Check(a):
+        return False
+    return PyObject_RichCompareBool(a, b, Py_EQ)
+
+
+cdef inline bint plain(object value) noexcept:
+    """Whether comparing this value cannot run Python code."""
+    return (value is None or PyLong_CheckExact(value) or PyFloat_CheckExact(value) or PyUnicode_CheckExact(value)
+            or PyBool_Check(value) or isinstance(value, UOp))
+
+
+# ---------------------------------------------------------------------------------------------- dtypes
+
+cdef class DTypeInfo:
+    """What the core knows of one dtype: its canonical object, its scalar, a process-independent hash."""
+
+
+cdef DTypeInfo register_dtype(object dtype):
+    cdef DTypeInfo info
+    known = dtype_infos.get(dtype)
+    if known is not None:
+        return known
+    if dtype_class is not None and not isinstance(dtype, dtype_class):
+        raise TypeError(f"dtype of a UOp must be a {dtype_class.__name__}, got {dtype!r}; "
+                        "pass for example dtypes.float32")
+    info = DTypeInfo()
+    info.dtype = dtype
+    scalar = getattr(dtype, "scalar", None)
+    info.scalar = scalar() if scalar is not None else dtype
+    info.stable_hash = hash_text(repr(dtype))
+    info.index = len(dtype_list)
+    dtype_infos[dtype] = info
+    dtype_list.append(info)
+    if info.scalar is not dtype:
+        info.scalar = register_dtype(info.scalar).dtype
+    return info
+
+
+cdef DTypeInfo info_of(object dtype):
+    """The entry of a dtype: by address first, then by equality, so that copies share one entry."""
+    cdef size_t at = (<size_t><PyObject *>dtype >> 4) & (POINTER_CACHE - 1)
+    if pointer_key[at] is <PyObject *>dtype:
+        return <DTypeInfo>pointer_info[at]
+    info = register_dtype(dtype)
+    # The key is kept alive: an address in the cache must never be reused by another object.
+    if pointer_key[at] is not NULL:
+        Py_XDECREF(pointer_key[at])
+    Py_INCREF(dtype)
+    pointer_key[at] = <PyObject *>dtype
+    pointer_info[at] = <PyObject *>info
+    return info
+
+
+def set_default_dtype(dtype):
+    """Sets the dtype of nodes built without one and the class every dtype must be an instance of."""
+    global default_info, dtype_class
+    dtype_class = next(c for c in reversed(type(dtype).__mro__) if c is not object)
+    default_info = info_of(dtype)
+
+
+cdef DTypeInfo need_default():
+    if default_info is None:
+        from tinygrad.dtype import dtypes
+        set_default_dtype(dtypes.void)
+    return default_info
+
+
+# ---------------------------------------------------------------------------------------------- table
+
+cdef int resize_table(Py_ssize_t wanted) except -1:
+    global table, table_size, version
+    cdef PyObject **fresh = <PyObject **>calloc(wanted, sizeof(PyObject *))
+    cdef PyObject *node
+    cdef PyObject *following
+    cdef Py_ssize_t i
+    cdef size_t at
+    if fresh is NULL:
+        raise MemoryError("no memory for the node table")
+    for i in range(table_size):
+        node = table[i]
+        while node is not NULL:
+            following = (<UOp>node).chain
+            at = <size_t>(<UOp>node).hash & <size_t>(wanted - 1)
+            (<UOp>node).chain = fresh[at]
+            fresh[at] = node
+            node = following
+    free(table)
+    table = fresh
+    table_size = wanted
+    version += 1
+    return 0
+
+
+cdef void unlink(UOp u) noexcept:
+    """Takes a dying node out of the table."""
+    global live, version
+    cdef PyObject **at = &table[<size_t>u.hash & <size_t>(table_size - 1)]
+    while at[0] is not NULL:
+        if at[0] is <PyObject *>u:
+            at[0] = u.chain
+            live -= 1
+            version += 1
+            return
+        at = &(<UOp>at[0]).chain
+
+
+cdef void put_off(PyObject *item) noexcept:
+    """Takes over one reference and drops it later (or now, when memory is short)."""
+    global pending, pending_size, pending_count
+    cdef PyObject **bigger
+    if pending_count == pending_size:
+        bigger = <PyObject **>realloc(pending, (pending_size * 2 + 1024) * sizeof(PyObject *))
+        if bigger is NULL:
+            Py_XDECREF(item)
+            return
+        pending = bigger
+        pending_size = pending_size * 2 + 1024
+    pending[pending_count] = item
+    pending_count += 1
+
+
+cdef void drain() noexcept:
+    global draining, pending_count
+    if draining:
+        return
+    draining = True
+    while pending_count:
+        pending_count -= 1
+        Py_XDECREF(pending[pending_count])
+    draining = False
+
+
+# ---------------------------------------------------------------------------------------------- node
+
+@cython.final
+@cython.no_gc
+@cython.freelist(8192)
+cdef class UOp:
+    """One node of the graph: `UOp(op, dtype=dtypes.void, src=(), arg=None, tag=None)`.
+
+    The same fields give the same object, so equality is identity. Fields cannot be written.
+    Raises TypeError when a field has the wrong type or `arg` or `tag` cannot be hashed.
+    """
+
+    def __dealloc__(self):
+        cdef uint32_t i
+        cdef PyObject *held
+        if self.flags & 1:
+            unlink(self)
+        if self.src is not None and PyTuple_GET_SIZE(self.src):
+            held = <PyObject *>self.src
+            Py_INCREF(<object>held)
+            self.src = None
+            put_off(held)
+        if self.slots is not NULL:
+            for i in range(self.nslots):
+                if self.slots[i] is not NULL:
+                    put_off(self.slots[i])
+            free(self.slots)
+            self.slots = NULL
+        drain()
+
+    def __hash__(self):
+        return self.hash
+
+    def __richcmp__(self, other, int kind):
+        if kind == Py_EQ:
+            return self is other if isinstance(other, UOp) else NotImplemented
+        if kind == Py_NE:
+            # drop-in: != builds a comparison, == is identity
+            if other is None or isinstance(other, (str, tuple)) or "__ne__" not in hooks:
+                return self is not other
+            return hooks["__ne__"](self, other)
+        return compare_hook(kind)(self, other)
+
+    def __repr__(self):
+        hook = hooks.get("__repr__")
+        return plain_repr(self) if hook is None else hook(self)
+
+    def __str__(self):
+        hook = hooks.get("__str__")
+        return repr(self) if hook is None else hook(self)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        # Shallow graphs go node by node, so that one pickle shares them; deep ones flat, so that pickle does not recurse.
+        if self.depth <= 48:
+            return UOp, (self.op, self.dtype, self.src, self.arg, self.tag)
+        return unflatten, (flatten(self),)
+
+    def replace(self, **fields):
+        """The node with some of op, dtype, src, arg, tag changed."""
+        cdef object op = fields.pop("op", self.op)
+        cdef object dtype = fields.pop("dtype", self.dtype)
+        cdef object src = fields.pop("src", self.src)
+        cdef object arg = fields.pop("arg", self.arg)
+        cdef object tag = fields.pop("tag", self.tag)
+        if fields:
+            raise TypeError(f"replace() got unknown fields {sorted(fields)}, expected op, dtype, src, arg or tag")
+        return make_node(op, dtype, as_sources(src), arg, tag)
+
+    def rtag(self, tag=True):
+        """The node with another tag."""
+        return make_node(self.op, self.dtype, self.src, self.arg, tag)
+
+    @property
+    def key(self):
+        """A digest of the graph below and including this node (32 bytes), the same in every process."""
+        cdef PyObject *found = get_slot(self, 0)
+        if found is NULL:
+            fill_slots(self, 0, digest)
+            found = get_slot(self, 0)
+        return <object>found
+
+    def __bool__(self):
+        hook = hooks.get("__bool__")
+        return True if hook is None else hook(self)
+
+    def __int__(self):
+        return need_hook("__int__")(self)
+
+    def __float__(self):
+        return need_hook("__float__")(self)
+
+    def __index__(self):
+        return need_hook("__index__")(self)
+
+    def __getitem__(self, item):
+        return need_hook("__getitem__")(self, item)
+
+    def __add__(self, other):
+        return self.add(other)
+
+    def __radd__(self, other):
+        return self.add(other, True)
+
+    def __sub__(self, other):
+        return self.sub(other)
+
+    def __rsub__(self, other):
+        return self.sub(other, True)
+
+    def __mul__(self, other):
+        return self.mul(other)
+
+    def __rmul__(self, other):
+        return self.mul(other, True)
+
+    def __truediv__(self, other):
+        return self.div(other)
+
+    def __rtruediv__(self, other):
+        return self.div(other, True)
+
+    def __floordiv__(self, other):
+        return self.idiv(other)
+
+    def __rfloordiv__(self, other):
+        return self.idiv(other, True)
+
+    def __mod__(self, other):
+        return self.mod(other)
+
+    def __rmod__(self, other):
+        return self.mod(other, True)
+
+    def __pow__(self, other, modulo):
+        return self.pow(other)
+
+    def __rpow__(self, other, modulo):
+        hook = hooks.get("__rpow__")
+        return self.ufix(other).pow(self) if hook is None else hook(self, other)
+
+    def __and__(self, other):
+        return self.bitwise_and(other)
+
+    def __rand__(self, other):
+        return self.bitwise_and(other, True)
+
+    def __or__(self, other):
+        return self.bitwise_or(other)
+
+    def __ror__(self, other):
+        return self.bitwise_or(other, True)
+
+    def __xor__(self, other):
+        return self.bitwise_xor(other)
+
+    def __rxor__(self, other):
+        return self.bitwise_xor(other, True)
+
+    def __lshift__(self, other):
+        return self.lshift(other)
+
+    def __rlshift__(self, other):
+        return self.lshift(other, True)
+
+    def __rshift__(self, other):
+        return self.rshift(other)
+
+    def __rrshift__(self, other):
+        return self.rshift(other, True)
+
+    def __neg__(self):
+        return self.neg()
+
+    def __invert__(self):
+        hook = hooks.get("__invert__")
+        return self.logical_not() if hook is None else hook(self)
+
+    def __abs__(self):
+        hook = hooks.get("__abs__")
+        return self.abs() if hook is None else hook(self)
+
+
+cdef dict ORDER_HOOKS = {Py_LT: "__lt__", Py_GT: "__gt__", Py_LE: "__le__", Py_GE: "__ge__"}
+
+
+cdef object compare_hook(int kind):
+    return need_hook(ORDER_HOOKS[kind])
+
+
+cdef object need_hook(str name):
+    hook = hooks.get(name)
+    if hook is None:
+        raise TypeError(f"UOp has no {name} yet: import tinygrad.uop.ops, which installs it")
+    return hook
+
+
+cdef str plain_repr(UOp u):
+    """One level of the node, for use before the full renderer is installed."""
+    return f"UOp({u.op!r}, {u.dtype!r}, arg={u.arg!r}, src=<{len(u.src)} nodes>)"
+
+
+cdef tuple as_sources(object src):
+    if isinstance(src, tuple):
+        return src if type(src) is tuple else tuple(src)
+    if isinstance(src, UOp) or not hasattr(src, "__iter__"):
+        raise TypeError(f"src of a UOp must be a tuple of UOps, got {src!r}; write src=({src!r},)"
+                        if isinstance(src, UOp) else f"src of a UOp must be a tuple of UOps, got {type(src).__name__}")
+    return tuple(src)
+
+
+cdef uint64_t NONE_HASH = 0x51ED27
+
+
+cdef UOp make_node(object op, object dtype, tuple src, object arg, object tag):
+    """The node for these fields: found in the table, or made and entered."""
+    global live, version
+    cdef DTypeInfo info = info_of(dtype)
+    cdef Py_ssize_t count = PyTuple_GET_SIZE(src)
+    cdef Py_ssize_t i
+    cdef long opnum
+    cdef uint64_t h, below0 = 0, below1 = 0
+    cdef int32_t depth = 0
+    cdef PyObject *item
+    cdef UOp node
+    if not PyLong_Check(op) or PyLong_CheckExact(op):
+        raise TypeError(f"op of a UOp must be a member of Ops, got {op!r}")
+    opnum = PyLong_AsLong(op)
+    if opnum < 0 or opnum > 127:
+        raise TypeError(f"op of a UOp must have a value in 0..127, got {op!r}")
+    h = mix(<uint64_t>opnum + 1, info.stable_hash)
+    for i in range(count):
+        item = PyTuple_GET_ITEM_RAW(src, i)
+        if not isinstance(<object>item, UOp):
+            raise TypeError(f"src of a UOp must hold only UOps, got {<object>item!r} at index {i} of {op!r}; "
+                            "make constants with UOp.const")
+        h = mix(h, <uint64_t>(<UOp>item).hash)
+        if (<UOp>item).opnum < 64:
+            below0 |= <uint64_t>1 << (<UOp>item).opnum
+        else:
+            below1 |= <uint64_t>1 << ((<UOp>item).opnum - 64)
+        if (<UOp>item).depth > depth:
+            depth = (<UOp>item).depth
+    h = mix(h, NONE_HASH if arg is None else stable_hash(arg))
+    if tag is not None:
+        h = mix(h ^ 0x7A6, stable_hash(tag))
+    if <Py_hash_t>h == -1:
+        h = 2
+    node = find_node(op, info, src, arg, tag, <Py_hash_t>h)
+    if node is not None:
+        return node
+    if live >= table_size:
+        resize_table(table_size * 2)
+    node = UOp.__new__(UOp)
+    node.op = op
+    node.dtype = info.dtype
+    node.info = <PyObject *>info
+    node.src = src
+    node.arg = arg
+    node.tag = tag
+    node.hash = <Py_hash_t>h
+    node.opnum = opnum
+    node.depth = depth + 1 if depth < 0x7FFFFFFF else depth
+    node.below0 = below0
+    node.below1 = below1
+    if count and PyObject_GC_IsTracked(<PyObject *>src):
+        # Nodes are not collected, so a tuple of nodes cannot be part of a cycle.
+        PyObject_GC_UnTrack(<void *>src)
+    node.chain = table[<size_t>h & <size_t>(table_size - 1)]
+    table[<size_t>h & <size_t>(table_size - 1)] = <PyObject *>node
+    node.flags |= 1
+    live += 1
+    version += 1
+    return node
+
+
+cdef UOp find_node(object op, DTypeInfo info, tuple src, object arg, object tag, Py_hash_t h):
+    """The live node with these fields, or None. Starts over when comparing arguments changed the table."""
+    cdef PyObject *at = table[<size_t>h & <size_t>(table_size - 1)]
+    cdef UOp other
+    cdef uint64_t seen = version
+    cdef Py_ssize_t count = PyTuple_GET_SIZE(src), i
+    cdef bint same, quiet = plain(arg) and tag is None
+    while at is not NULL:
+        if (<UOp>at).hash == h and (<UOp>at).op is op and (<UOp>at).info is <PyObject *>info:
+            other = <UOp>at
+            same = PyTuple_GET_SIZE(other.src) == count
+            if same and other.src is not src:
+                for i in range(count):
+                    if PyTuple_GET_ITEM_RAW(other.src, i) is not PyTuple_GET_ITEM_RAW(src, i):
+                        same = False
+                        break
+            if same and same_value(other.arg, arg) and same_value(other.tag, tag):
+                return other
+            if not quiet and version != seen:
+                at = table[<size_t>h & <size_t>(table_size - 1)]
+                seen = version
+                continue
+        at = (<UOp>at).chain
+    return None
+
+
+# ---------------------------------------------------------------------------------------------- slots
+
+cdef PyObject *get_slot(UOp u, uint32_t slot) noexcept:
+    """Borrowed value of a slot, NULL when it is not computed."""
+    return u.slots[slot] if slot < u.nslots else NULL
+
+
+cdef int set_slot(UOp u, uint32_t slot, object value) except -1:
+    cdef PyObject **bigger
+    cdef uint32_t wanted
+    if slot >= u.nslots:
+        wanted = (slot + 4) & ~<uint32_t>3
+        bigger = <PyObject **>realloc(u.slots, wanted * sizeof(PyObject *))
+        if bigger is NULL:
+            raise MemoryError("no memory for the slots of a node")
+        memset(bigger + u.nslots, 0, (wanted - u.nslots) * sizeof(PyObject *))
+        u.slots = bigger
+        u.nslots = wanted
+    if value is u:
+        raise ValueError("a node must not cache itself: it would never be freed")
+    Py_INCREF(value)
+    Py_XDECREF(u.slots[slot])
+    u.slots[slot] = <PyObject *>value
+    return 0
+
+
+cdef int fill_slots(UOp root, uint32_t slot, object fn) except -1:
+    """Computes a slot for the node and everything below it that lacks it, sources first, without recursion."""
+    cdef Py_ssize_t size = 64, top = 0, i
+    cdef PyObject **stack
+    cdef PyObject **bigger
+    cdef UOp u
+    cdef bint ready
+    if get_slot(root, slot) is not NULL:
+        return 0
+    stack = <PyObject **>malloc(size * sizeof(PyObject *))
+    if stack is NULL:
+        raise MemoryError("no memory for a walk")
+    stack[0] = <PyObject *>root
+    top = 1
+    try:
+        while top:
+            u = <UOp>stack[top - 1]
+            if get_slot(u, slot) is not NULL:
+                top -= 1
+                continue
+            ready = True
+            for i in range(PyTuple_GET_SIZE(u.src) - 1, -1, -1):
+                item = <UOp>PyTuple_GET_ITEM_RAW(u.src, i)
+                if get_slot(<UOp>item, slot) is NULL:
+                    ready = False
+                    if top == size:
+                        bigger = <PyObject **>realloc(stack, size * 2 * sizeof(PyObject *))
+                        if bigger is NULL:
+                            raise MemoryError("no memory for a walk")
+                        stack = bigger
+                        size *= 2
+                    stack[top] = <PyObject *>item
+                    top += 1
+            if ready:
+                top -= 1
+                value = fn(u)
+                set_slot(u, slot, value)
+    finally:
+        free(stack)
+    return 0
+
+
+cdef dict slot_numbers = {"key": 0}
+
+
+def slot_number(str name):
+    """The number of the slot with this name; a new one the first time."""
+    number = slot_numbers.get(name)
+    if number is None:
+        number = slot_numbers[name] = len(slot_numbers)
+        if number >= 64:
+            raise RuntimeError(f"no slot left for {name!r}: 64 are in use")
+    return number
+
+
+def uop_derived(UOp u not None, int slot, fn):
+    """The value of a slot; `fn(node)` computes it, called for sources before users."""
+    fill_slots(u, slot, fn)
+    return <object>get_slot(u, slot)
+
+
+cdef class Derived:
+    """A property kept in a slot of each node and computed sources first (see `derived`)."""
+
+    cdef readonly str name
+    cdef readonly object fn
+    cdef uint32_t slot
+    cdef bint walk
+    cdef public object __doc__
+
+    def __get__(self, instance, owner):
+        cdef PyObject *found
+        if instance is None:
+            return self
+        found = get_slot(<UOp?>instance, self.slot)
+        if found is NULL:
+            if self.walk:
+                fill_slots(<UOp>instance, self.slot, self.fn)
+            else:
+                value = self.fn(instance)
+                if value is instance:
+                    return value
+                set_slot(<UOp>instance, self.slot, value)
+                return value
+            found = get_slot(<UOp>instance, self.slot)
+        return <object>found
+
+    def __set__(self, instance, value):
+        raise AttributeError(f"{self.name} of a UOp is derived and cannot be set")
+
+
+cdef object new_derived(str name, object fn, bint walk):
+    cdef Derived out = Derived()
+    out.name = name
+    out.fn = fn
+    out.slot = slot_number(name)
+    out.walk = walk
+    out.__doc__ = getattr(fn, "__doc__", None)
+    return out
+
+
+def derived(str name, fn):
+    """A cached property of nodes for `install`: `shape = derived("shape", compute_shape)`.
+
+    `fn(node)` may read the same property of the node's sources: they are computed before it, without recursion. The value
+    must not contain the node itself.
+    """
+    return new_derived(name, fn, True)
+
+
+def cached(str name, fn):
+    """Like `derived`, for properties that do not read themselves on the sources: only the asked node is computed."""
+    return new_derived(name, fn, False)
+
+
+# ---------------------------------------------------------------------------------------------- digest and pickling
+
+cdef str stable_text(object value):
+    """Text of an argument that is the same in every process."""
+    if isinstance(value, UOp):
+        return (<UOp>value).key.hex()
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+        return f"{value.__module__}.{value.__qualname__}"
+    if PyTuple_CheckExact(value):
+        return "(" + ",".join([stable_text(item) for item in <tuple>value]) + ")"
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    if fields is not None and dtype_class is not None and not isinstance(value, dtype_class):
+        inner = ",".join([stable_text(getattr(value, name)) for name, f in fields.items() if f.compare])
+        return f"{type(value).__qualname__}({inner})"
+    return f"{type(value).__name__}:{value!r}"
+
+
+def digest(UOp u not None):
+    """The digest of a node whose sources have theirs (see `UOp.key`)."""
+    state = hashlib.sha256(f"{u.op.name}|{u.dtype!r}|{stable_text(u.arg)}|".encode())
+    for s in u.src:
+        state.update(<object>get_slot(<UOp>s, 0))
+    return state.digest()
+
+
+cdef list flatten(UOp root):
+    """Rows (op, dtype, source numbers, arg, tag), sources before users, the root last."""
+    cdef list rows = []
+    cdef dict number = {}
+    cdef list stack = [root]
+    cdef UOp u
+    while stack:
+        u = stack[len(stack) - 1]
+        if u in number:
+            stack.pop()
+            continue
+        missing = [s for s in u.src[::-1] if s not in number]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        number[u] = len(rows)
+        rows.append((u.op, u.dtype, tuple([number[s] for s in u.src]), u.arg, u.tag))
+    return rows
+
+
+def unflatten(list rows):
+    """The last node of the rows that a pickled graph holds."""
+    cdef list nodes = []
+    for op, dtype, src, arg, tag in rows:
+        nodes.append(make_node(op, dtype, tuple([nodes[i] for i in src]), arg, tag))
+    return nodes[len(nodes) - 1]
+
+
+# ---------------------------------------------------------------------------------------------- order
+
+cdef int order_of_kind(object value):
+    if value is None:
+        return 0
+    if isinstance(value, (bool, int, float)):
+        return 1
+    if isinstance(value, str):
+        return 2
+    if isinstance(value, tuple):
+        return 3
+    if isinstance(value, UOp):
+        return 4
+    return 5
+
+
+cdef int compare_values(object a, object b) except -2:
+    """Total order of arguments: None, numbers, text, tuples, nodes, the rest by their text."""
+    cdef int kind, other, found
+    if same_value(a, b):
+        return 0
+    kind, other = order_of_kind(a), order_of_kind(b)
+    if kind != other:
+        return -1 if kind < other else 1
+    if kind == 3:
+        for x, y in zip(a, b):
+            found = compare_values(x, y)
+            if found:
+                return found
+        return (len(a) > len(b)) - (len(a) < len(b))
+    if kind == 4:
+        return order(a, b)
+    if kind in (1, 2) and a != b and (a < b or a > b):
+        return -1 if a < b else 1
+    x, y = (type(a).__name__, stable_text(a)), (type(b).__name__, stable_text(b))
+    return (x > y) - (x < y)
+
+
+cdef int order(UOp a, UOp b) except -2:
+    """Structural order; distinct nodes differ, so only the first differing source is followed."""
+    cdef int found
+    cdef Py_ssize_t i, shorter
+    while a is not b:
+        if a.opnum != b.opnum:
+            return -1 if a.opnum < b.opnum else 1
+        found = compare_values(a.arg, b.arg)
+        if found:
+            return found
+        if a.info is not b.info:
+            x, y = order_of_dtype(a.dtype), order_of_dtype(b.dtype)
+            if x != y:
+                return -1 if x < y else 1
+        shorter = min(len(a.src), len(b.src))
+        for i in range(shorter):
+            if a.src[i] is not b.src[i]:
+                a, b = a.src[i], b.src[i]
+                break
+        else:
+            if len(a.src) != len(b.src):
+                return -1 if len(a.src) < len(b.src) else 1
+            return compare_values(a.tag, b.tag)
+    return 0
+
+
+cdef tuple order_of_dtype(object dtype):
+    return (getattr(dtype, "priority", 0), getattr(dtype, "itemsize", 0), getattr(dtype, "count", 1), repr(dtype))
+
+
+def compare(UOp a not None, UOp b not None):
+    """-1, 0 or 1: a structural total order that is the same in every process (op, arg, dtype, sources, tag)."""
+    return order(a, b)
+
+
+# ---------------------------------------------------------------------------------------------- type set-up
+
+cdef tuple SLOT_NAMES = ("__repr__", "__str__", "__bool__", "__int__", "__float__", "__index__", "__getitem__", "__lt__",
+                         "__gt__", "__le__", "__ge__", "__ne__", "__rpow__", "__invert__", "__abs__")
+
+
+def install(type target, source):
+    """Copies the attributes of a class body (functions, properties, static methods) into the node type.
+
+    Special methods that have a type slot are recorded as hooks; arithmetic ones stay native and call `add`, `mul`, ...
+    """
+    if target is not UOp:
+        raise TypeError(f"install() extends UOp only, got {target!r}")
+    cdef PyTypeObject *raw = <PyTypeObject *>UOp
+    for name, value in list(vars(source).items()):
+        if name in SLOT_NAMES:
+            hooks[name] = value
+        elif not (name.startswith("__") and name.endswith("__")):
+            PyDict_SetItem(<object>raw.tp_dict, name, value)
+    PyType_Modified(raw)
+    return UOp
+
+
+def set_hook(str name, fn):
+    """Gives the core a function of a higher layer, by name."""
+    hooks[name] = fn
+
+
+def get_hook(str name):
+    """The function set with `set_hook`, or None."""
+    return hooks.get(name)
+
+
+def live_nodes():
+    """How many nodes exist now."""
+    return live
+
+
+def check_table():
+    """Verifies the table: every node hangs in the chain of its hash, exactly once. Raises AssertionError. For tests."""
+    cdef Py_ssize_t i, found = 0
+    cdef PyObject *at
+    for i in range(table_size):
+        at = table[i]
+        while at is not NULL:
+            found += 1
+            if (<size_t>(<UOp>at).hash & <size_t>(table_size - 1)) != <size_t>i:
+                raise AssertionError(f"node {<object>at!r} hangs in the wrong chain")
+            if Py_REFCNT(at) <= 0:
+                raise AssertionError("the table holds a dead node")
+            if found > live:
+                raise AssertionError("the table holds more nodes than are alive, or a chain is circular")
+            at = (<UOp>at).chain
+    if found != live:
+        raise AssertionError(f"the table holds {found} nodes, {live} are alive")
+
+
+cdef object build(object op, object dtype, object src, object arg, object tag):
+    if dtype is None:
+        dtype = (default_info if default_info is not None else need_default()).dtype
+    return make_node(op, dtype, src if type(src) is tuple else as_sources(src), arg, tag)
+
+
+cdef object construct(PyObject *kind, PyObject **args, size_t nargsf, PyObject *names):
+    """The call `UOp(...)`."""
+    cdef PyObject *field[5]
+    cdef Py_ssize_t given = PyVectorcall_NARGS(nargsf), i, at
+    for i in range(5):
+        field[i] = NULL
+    if given > 5:
+        raise TypeError(f"UOp() takes at most 5 arguments (op, dtype, src, arg, tag), got {given}")
+    for i in range(given):
+        field[i] = args[i]
+    if names is not NULL:
+        for i in range(PyTuple_GET_SIZE(<object>names)):
+            name = <object>PyTuple_GET_ITEM_RAW(<object>names, i)
+            at = field_number(name)
+            if field[at] is not NULL:
+                raise TypeError(f"UOp() got {name!r} twice")
+            field[at] = args[given + i]
+    if field[0] is NULL:
+        raise TypeError("UOp() needs an op as its first argument")
+    return build(<object>field[0], <object>field[1] if field[1] is not NULL else None,
+                 <object>field[2] if field[2] is not NULL else (), <object>field[3] if field[3] is not NULL else None,
+                 <object>field[4] if field[4] is not NULL else None)
+
+
+cdef Py_ssize_t field_number(object name) except -1:
+    if name == "arg":
+        return 3
+    if name == "src":
+        return 2
+    if name == "dtype":
+        return 1
+    if name == "tag":
+        return 4
+    if name == "op":
+        return 0
+    raise TypeError(f"UOp() got an unknown field {name!r}, expected op, dtype, src, arg or tag")
+
+
+cdef object construct_slow(PyObject *kind, PyObject *args, PyObject *names):
+    """`UOp.__new__(UOp, ...)`: the same as the call."""
+    return construct_any(*<tuple>args, **(<dict>names if names is not NULL else {}))
+
+
+def construct_any(op, dtype=None, src=(), arg=None, tag=None):
+    """The node for these fields; the same as calling UOp."""
+    return build(op, dtype, src, arg, tag)
+
+
+cdef Py_ssize_t offset_of(UOp probe, object marker) except -1:
+    """Where in the node the field holding the marker lies (Cython gives no offsetof for object fields)."""
+    cdef PyObject **word = <PyObject **><PyObject *>probe
+    cdef Py_ssize_t i
+    for i in range(2, 24):
+        if word[i] is <PyObject *>marker:
+            return i * <Py_ssize_t>sizeof(PyObject *)
+    raise SystemError("the node layout has changed: no field holds the marker")
+
+
+cdef int set_up() except -1:
+    cdef PyTypeObject *raw = <PyTypeObject *>UOp
+    cdef UOp probe = UOp.__new__(UOp)
+    cdef list markers = [object(), object(), (object(),), object(), object()]
+    cdef Py_ssize_t i
+    memset(pointer_key, 0, sizeof(pointer_key))
+    resize_table(1 << 14)
+    probe.op, probe.dtype, probe.src, probe.arg, probe.tag = markers
+    for i in range(5):
+        node_add_field(raw, i, offset_of(probe, markers[i]))
+    raw.tp_vectorcall = <void *>construct
+    raw.tp_new = <void *>construct_slow
+    PyType_Modified(raw)
+    return 0
+
+
+set_up()
