@@ -1,0 +1,388 @@
+"""The heuristic for targets with wide vector registers and threads.
+
+One register tile is chosen for the kernel and kept over the whole reduce: lanes along an axis where memory is contiguous,
+rows along an axis that reuses the loaded vectors. Tiles need not divide the axes (`tails.py`). Costs are counted in
+issue slots of fused multiply-adds on whole vectors, after the measurements in Goto and van de Geijn, "Anatomy of
+High-Performance Matrix Multiplication" (2008), and Low et al., "Analytical Modeling Is Enough for High-Performance BLIS"
+(2016): a tile must cover the latency of the multiply-adds and must not need more registers than there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import gcd
+
+from tinygrad.codegen.opt import KernelOptError, Opt, OptOps
+from tinygrad.codegen.opt.access import Access, accesses_of
+from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.codegen.opt.ranges import axis_type, const_size
+from tinygrad.dtype import dtypes
+from tinygrad.helpers import ceildiv
+from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
+
+# a multiply-add's latency in issue slots, and the slots to sum a vector's lanes up
+_LATENCY = 4
+_HORIZONTAL_SUM = 10
+# vector operations below which waking other threads costs more than it saves
+_WORTH_THREADS = 3000
+_MOST_ROWS = 14
+_MOST_VECTORS = 4
+# a set-associative first-level cache keeps this many rows apart whose distance is a multiple of its way size
+_ROWS_PER_SET = 6
+_WAY_BYTES = 4096
+_LINE_BYTES = 64
+
+
+@dataclass
+class KernelView:
+    """What the choices are made from, read once before anything is moved."""
+
+    k: Scheduler
+    accesses: list[Access]
+    outputs: list[UOp]
+    reduces: list[UOp]
+    lanes: int
+    registers: int
+    alu_count: int = 0
+    costly: bool = False
+    moved: dict[UOp, UOp] = field(default_factory=dict)
+
+    @property
+    def stores(self) -> list[Access]:
+        return [a for a in self.accesses if a.is_store]
+
+    @property
+    def loads(self) -> list[Access]:
+        return [a for a in self.accesses if not a.is_store]
+
+    @property
+    def body(self) -> list[Access]:
+        """The loads inside the reduce, or all where there is none."""
+        return [a for a in self.loads if a.in_reduce or not self.reduces]
+
+    def now(self, rng: UOp) -> UOp:
+        return self.moved.get(rng, rng)
+
+    def apply(self, op: OptOps, rng: UOp, amount: int) -> bool:
+        """Applies an opt to an axis if it is legal; says whether it was."""
+        axes = self.k.rngs
+        target = self.now(rng)
+        if target not in axes:
+            return False
+        pool = [axes[i] for i in self.k.unrollable_dims] if op is OptOps.UNROLL else axes
+        if target not in pool:
+            return False
+        try:
+            self.k.apply_opt(Opt(op, pool.index(target), 0 if amount == _size(rng) else amount))
+        except KernelOptError:
+            return False
+        return True
+
+
+def _size(rng: UOp) -> int:
+    return const_size(rng) or 0
+
+
+_TRANSCENDENTAL = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW, Ops.THREEFRY)
+
+
+def view_of(k: Scheduler) -> KernelView:
+    nodes = list(k.ast.toposort())
+    accesses = accesses_of(k.ast)
+    outputs = [r for r in k.rngs if axis_type(r) is AxisType.LOOP and _size(r) > 1]
+    reduces = [r for r in k.rngs if axis_type(r) is AxisType.REDUCE]
+    values = [u for u in nodes if u.op in GroupOp.ALU and u.dtype.scalar() not in (dtypes.index, dtypes.bool)]
+    widths = [u.dtype.itemsize for u in values] + [a.itemsize for a in accesses]
+    lanes = max(1, k.ren.vector_bytes // max(widths, default=4))
+    return KernelView(
+        k, accesses, outputs, reduces, lanes, getattr(k.ren, "vector_registers", 16), len(values),
+        any(u.op in _TRANSCENDENTAL for u in values),
+    )  # fmt: skip
+
+
+def optimise_for_vectors(k: Scheduler) -> None:
+    """Applies a register tile and a split over threads."""
+    v = view_of(k)
+    if not v.stores or not v.outputs and not v.reduces:
+        return
+    work = _work(v)
+    if not v.reduces:
+        _tile_elementwise(v)
+    elif not (_tile_rows_and_lanes(v) or _tile_along_reduce(v)):
+        _tile_elementwise(v)
+    if work > _WORTH_THREADS:
+        _thread(v)
+
+
+def _work(v: KernelView) -> float:
+    """Vector operations of the whole kernel, roughly."""
+    iterations = 1
+    for r in v.k.rngs:
+        # a symbolic loop is counted at its longest
+        iterations *= _size(r) or max(1, int(r.vmax) + 1)
+    return iterations * max(1, v.alu_count, len(v.accesses)) / v.lanes
+
+
+# *** no reduce, or one that offers no tile ***
+
+
+def _lane_axis(v: KernelView) -> UOp | None:
+    """The output axis along which most accesses are contiguous; stores count twice."""
+    best, best_score = None, 0.0
+    for r in v.outputs:
+        score = 0.0
+        for a in v.accesses:
+            weight = 2.0 if a.is_store else 1.0
+            stride = a.stride(r)
+            score += weight * (1.0 if stride == 1 else 0.25 if stride == 0 else -0.25)
+        if score >= best_score and any(a.stride(r) == 1 for a in v.accesses):
+            best, best_score = r, score
+    return best
+
+
+def _tile_elementwise(v: KernelView) -> None:
+    axis = _lane_axis(v)
+    if axis is None:
+        return
+    size, lanes = _size(axis), v.lanes
+    # long expressions keep many values alive; short ones gain from several independent vectors
+    vectors = 1 if v.costly or v.alu_count > 24 or len(v.accesses) > 8 else 2 if v.alu_count > 8 else 4
+    while vectors > 1 and size < 2 * vectors * lanes:
+        vectors //= 2
+    if size <= lanes * max(vectors, 1):
+        v.apply(OptOps.UPCAST, axis, size)
+    else:
+        while vectors > 1 and size % (vectors * lanes) and size // (vectors * lanes) < 8:
+            vectors //= 2
+        v.apply(OptOps.UPCAST, axis, vectors * lanes)
+
+
+# *** lanes on an output axis, rows on another, the reduce innermost ***
+
+
+@dataclass(frozen=True)
+class Tile:
+    """`rows` by `lanes` values kept in registers; `cost` in issue slots per step of the reduce, over the whole output."""
+
+    cost: float
+    rows: int
+    lanes: int
+
+
+def _vectors(lanes: int, width: int) -> float:
+    """Registers' worth of work in a row of lanes: half a register costs half where it is at most half full."""
+    whole, rest = divmod(lanes, width)
+    if rest == 0:
+        return float(whole)
+    return whole + (0.5 if rest <= width // 2 and width >= 16 else 1.0)
+
+
+def _tile_cost(rows: int, lanes: int, width: int) -> float:
+    """Slots for one step of the reduce over one tile: arithmetic, latency, or loads, whichever is longest."""
+    vectors = _vectors(lanes, width)
+    return max(rows * vectors, _LATENCY, vectors + rows / 2) + 0.3
+
+
+def _axis_cost(size_rows: int, rows: int, size_lanes: int, lanes: int, width: int) -> float:
+    """Slots for one step over the whole output plane, tails included."""
+    whole_rows, rest_rows = divmod(size_rows, rows)
+    whole_lanes, rest_lanes = divmod(size_lanes, lanes)
+    total = whole_rows * whole_lanes * _tile_cost(rows, lanes, width)
+    if rest_rows:
+        total += whole_lanes * _tile_cost(rest_rows, lanes, width)
+    if rest_lanes:
+        total += whole_rows * _tile_cost(rows, rest_lanes, width)
+    if rest_rows and rest_lanes:
+        total += _tile_cost(rest_rows, rest_lanes, width)
+    return total
+
+
+def _registers(rows: int, lanes: int, width: int) -> int:
+    vectors = ceildiv(lanes, width)
+    return rows * vectors + vectors + 1
+
+
+def _rows_allowed(v: KernelView, row_axis: UOp) -> int:
+    """Fewer rows where their addresses would fall into the same cache set."""
+    most = _MOST_ROWS
+    for a in v.body:
+        stride = a.stride(row_axis)
+        walks = any(a.stride(r) not in (0, None) for r in v.reduces)
+        if not stride or not walks:
+            continue
+        apart = abs(stride) * a.itemsize
+        sets = _WAY_BYTES // gcd(apart, _WAY_BYTES) if apart % _LINE_BYTES == 0 else _ROWS_PER_SET
+        most = min(most, _ROWS_PER_SET * max(1, sets))
+    return most
+
+
+def _lane_choices(size: int, width: int) -> list[int]:
+    """Amounts of lanes worth trying: whole registers, and the whole axis when it is short."""
+    choices = [n * width for n in range(1, _MOST_VECTORS + 1) if n * width <= size]
+    if size <= _MOST_VECTORS * width and size not in choices:
+        choices.append(size)
+    return choices
+
+
+def _best_tile(v: KernelView, lane_axis: UOp, row_axis: UOp | None) -> Tile | None:
+    size_lanes = _size(lane_axis)
+    size_rows = _size(row_axis) if row_axis is not None else 1
+    most_rows = min(size_rows, _rows_allowed(v, row_axis)) if row_axis is not None else 1
+    best: tuple[tuple, Tile] | None = None
+    for lanes in _lane_choices(size_lanes, v.lanes):
+        for rows in range(1, most_rows + 1):
+            if _registers(rows, lanes, v.lanes) > v.registers:
+                break
+            cost = _axis_cost(size_rows, rows, size_lanes, lanes, v.lanes)
+            vectors = _vectors(lanes, v.lanes)
+            # between equals the squarer tile loads less
+            key = (cost * (1.02 if rows * vectors < 12 < size_rows * size_lanes / v.lanes else 1.0),
+                   -rows * vectors / (rows + vectors))  # fmt: skip
+            if best is None or key < best[0]:
+                best = (key, Tile(cost, rows, lanes))
+    return best[1] if best else None
+
+
+def _tile_rows_and_lanes(v: KernelView) -> bool:
+    """Lanes along an output axis: every load in the reduce is then one vector or one value for all lanes."""
+    candidates = []
+    for lane_axis in v.outputs:
+        if not all(a.stride(lane_axis) == 1 for a in v.stores):
+            continue
+        if not all(a.friendly(lane_axis) for a in v.body) or not any(a.stride(lane_axis) == 1 for a in v.body):
+            continue
+        # two lanes' worth of a register wasted is worse than the reduce as lanes
+        if _size(lane_axis) * 2 <= v.lanes and any(_contiguous_reduce(v, r) for r in v.reduces):
+            continue
+        rows = [r for r in v.outputs if r is not lane_axis and _reuses(v, r, lane_axis)]
+        for row_axis in [*rows, None]:
+            tile = _best_tile(v, lane_axis, row_axis)
+            if tile is not None:
+                others = 1.0
+                for r in v.outputs:
+                    if r is not lane_axis and r is not row_axis:
+                        others *= _size(r)
+                candidates.append((tile.cost * others, len(candidates), tile, lane_axis, row_axis))
+    if not candidates:
+        return False
+    _, _, tile, lane_axis, row_axis = min(candidates, key=lambda c: c[:2])
+    lanes = tile.lanes
+    if row_axis is None or tile.rows == 1:
+        lanes = _streaming_lanes(v, lane_axis)
+    elif row_axis is not None:
+        _put_lane_loop_outside(v, lane_axis, row_axis)
+    applied = v.apply(OptOps.UPCAST, lane_axis, lanes)
+    if applied and row_axis is not None and tile.rows > 1:
+        v.apply(OptOps.UPCAST, row_axis, tile.rows)
+    return applied
+
+
+def _streaming_lanes(v: KernelView, lane_axis: UOp) -> int:
+    """Without rows the loads are the limit: read as long a piece of each row as the registers hold."""
+    size, vectors = _size(lane_axis), 8
+    while vectors > 1 and vectors * v.lanes > size:
+        vectors //= 2
+    return size if size <= v.lanes else vectors * v.lanes
+
+
+def _reuses(v: KernelView, row_axis: UOp, lane_axis: UOp) -> bool:
+    """Whether some vector that the lanes load serves every row."""
+    return any(a.stride(lane_axis) == 1 and a.stride(row_axis) == 0 for a in v.body)
+
+
+def _put_lane_loop_outside(v: KernelView, lane_axis: UOp, row_axis: UOp) -> None:
+    """The panel that all rows share is walked by the inner loop, so the lane tiles go outside."""
+    order = v.k.rngs
+    if order.index(row_axis) > order.index(lane_axis):
+        return
+    shared = [a for a in v.body if a.stride(lane_axis) == 1 and a.stride(row_axis) == 0]
+    if any(a.stride(r) != 0 for a in shared for r in v.outputs if r is not lane_axis):
+        return
+    try:
+        v.k.apply_opt(Opt(OptOps.SWAP, order.index(row_axis), order.index(lane_axis)))
+    except KernelOptError:
+        return
+    v.moved[row_axis] = row_axis.replace(arg=lane_axis.arg)
+    v.moved[lane_axis] = lane_axis.replace(arg=row_axis.arg)
+
+
+# *** lanes on the reduce axis ***
+
+
+def _contiguous_reduce(v: KernelView, rng: UOp) -> bool:
+    return all(a.friendly(rng) for a in v.body) and any(a.stride(rng) == 1 for a in v.body)
+
+
+def _tile_along_reduce(v: KernelView) -> bool:
+    """Lanes along the reduce: vectors of partial results, summed across when the loop is done."""
+    usable = [r for r in v.reduces if _contiguous_reduce(v, r) and _size(r) >= v.lanes // 2]
+    if not usable or any(u.arg is Ops.MUL for u in v.k.reduceops):
+        return False
+    lane_axis = max(usable, key=_size)
+    rows = sorted((r for r in v.outputs if _independent_loads(v, r)), key=lambda r: -_independent_loads(v, r))[:2]
+    shape = _dot_tile(v, rows)
+    accumulators = 1
+    for n in shape:
+        accumulators *= n
+    vectors = 1
+    while accumulators * vectors < 2 * _LATENCY and 2 * vectors * v.lanes <= _size(lane_axis):
+        vectors *= 2
+    amount = vectors * v.lanes
+    if amount > _size(lane_axis):
+        amount = _size(lane_axis)
+    if not v.apply(OptOps.UNROLL, lane_axis, amount):
+        return False
+    for r, n in zip(rows, shape):
+        if n > 1:
+            v.apply(OptOps.UPCAST, r, n)
+    return True
+
+
+def _independent_loads(v: KernelView, rng: UOp) -> int:
+    """Loads of the reduce that an output axis does not move: each is shared by a tile's rows."""
+    return sum(a.stride(rng) == 0 for a in v.body)
+
+
+def _dot_tile(v: KernelView, rows: list[UOp]) -> list[int]:
+    """How many outputs along each row axis to compute at once: fewest slots, within the registers."""
+    sizes = [_size(r) for r in rows]
+    best: tuple[float, list[int]] = (float("inf"), [1] * len(rows))
+    first_choices = range(1, min(sizes[0], 6) + 1) if rows else [1]
+    second_choices = range(1, min(sizes[1], 6) + 1) if len(rows) > 1 else [1]
+    for m in first_choices:
+        for n in second_choices:
+            if m * n + min(m, n) + 1 > v.registers:
+                continue
+            tiles = ceildiv(sizes[0], m) if rows else 1
+            tiles *= ceildiv(sizes[1], n) if len(rows) > 1 else 1
+            cost = tiles * (max(m * n, _LATENCY, m + n) + m * n * _HORIZONTAL_SUM / 64)
+            if cost < best[0] - 1e-9:
+                best = (cost, [m, n][: len(rows)])
+    return best[1]
+
+
+# *** threads ***
+
+
+def _thread(v: KernelView) -> None:
+    """Splits the outermost loop that feeds every thread about equally."""
+    k = v.k
+    if not k.ren.has_threads:
+        return
+    threads = min((k.ren.global_max or (1,))[0], int(getattr(k.ren, "threads", 1) or 1))
+    while threads > 1:
+        best: tuple[float, int] | None = None
+        for position in k.axes_of(AxisType.LOOP):
+            size = _size(k.rngs[position])
+            if size < threads or not all(end.op is Ops.END and k.rngs[position] in end.src[1:] for end in k.ast.src):
+                continue
+            imbalance = ceildiv(size, threads) * threads / size
+            if best is None or imbalance < best[0] - 0.02:
+                best = (imbalance, position)
+        if best is not None:
+            try:
+                k.apply_opt(Opt(OptOps.THREAD, best[1], threads))
+                return
+            except KernelOptError:
+                pass
+        threads //= 2
