@@ -1,0 +1,290 @@
+"""The order of kernels: from tensor graphs to a list of ExecItems.
+
+In: a SINK of the nodes to realize. Out: what every tensor node became, the steps in order with their buffers, and the
+values of symbolic variables. What the scheduler decides for a graph depends on its form only, so it is kept under that form:
+buffers are numbered by first use and variables unbound before the look-up, and put back afterwards.
+
+Invariants: a step comes after the steps that write what it reads, and before the steps that overwrite it. The order
+depends on the graph alone. Called by Tensor.schedule and Tensor.realize.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from dataclasses import dataclass
+
+from tinygrad.device import MultiBuffer
+from tinygrad.engine.memory import memory_planner
+from tinygrad.engine.realize import ExecItem
+from tinygrad.helpers import (
+    DEBUG,
+    FUSE_OPTIM,
+    IMAGE,
+    MAX_BUFFER_SIZE,
+    PCONTIG,
+    RING,
+    SPLIT_REDUCEOP,
+    WINO,
+    Metadata,
+    TracingKey,
+    cpu_profile,
+)
+from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers
+
+# ---------------------------------------------------------------- order
+
+
+class _KernelGraph:
+    """Which kernel has to wait for which. Kernels are numbered by their place in the graph's own order."""
+
+    def __init__(self, sink: UOp):
+        order = sink.toposort()
+        self.kernels = [u for u in order if u.op is Ops.KERNEL]
+        self.number = {u: i for i, u in enumerate(self.kernels)}
+        self.waits_for: list[set[int]] = [set() for _ in self.kernels]
+        self.readers: dict[UOp, list[int]] = defaultdict(list)
+        for i, kernel in enumerate(self.kernels):
+            for source in kernel.src:
+                self._read(i, source)
+        self.afters = [u for u in order if u.op is Ops.AFTER]
+        for after in self.afters:
+            for writer in self._writers(after):
+                if after.src[0].op is Ops.AFTER:
+                    self._read(writer, after.src[0])
+
+    def _read(self, reader: int, source: UOp) -> None:
+        """Notes that `reader` uses this version of a buffer, so it waits for what wrote it."""
+        pending = [source]
+        while pending:
+            u = pending.pop()
+            if u.op in (Ops.AFTER, Ops.BUFFER):
+                self.readers[u].append(reader)
+            while u.op is Ops.AFTER:
+                self.waits_for[reader].update(self._writers(u))
+                u = u.src[0]
+            if u.op in (Ops.MSELECT, Ops.MSTACK):
+                pending.extend(u.src)
+
+    def _writers(self, after: UOp) -> list[int]:
+        return [self.number[k] for k in after.src[1:] if k.op is Ops.KERNEL]
+
+    def overwrites(self) -> list[set[int]]:
+        """For each kernel, those that must have read before it: they use the version that it replaces."""
+        first: list[set[int]] = [set() for _ in self.kernels]
+        for after in self.afters:
+            writers = self._writers(after)
+            for writer in writers:
+                first[writer].update(r for r in self.readers[after.src[0]] if r not in writers)
+        return first
+
+
+def _in_order(hard: list[set[int]], soft: list[set[int]]) -> list[int]:
+    """Every number once, after what it waits for; lowest first where there is a choice.
+
+    A soft wait is dropped where only that lets the work go on: the reader then waits for the writer in some other way,
+    which means that it wanted the new version. Raises RuntimeError where hard waits go round in a circle.
+    """
+    waits = [h | s for h, s in zip(hard, soft)]
+    left = [len(w) for w in waits]
+    followers: list[list[int]] = [[] for _ in waits]
+    for number, wait in enumerate(waits):
+        for before in wait:
+            followers[before].append(number)
+    ready = [number for number, count in enumerate(left) if count == 0]
+    done: dict[int, None] = {}
+    while len(done) < len(waits):
+        if not ready:
+            freed = next(
+                (n for n in range(len(waits)) if n not in done and hard[n] <= done.keys()), None
+            )
+            if freed is None:
+                raise RuntimeError(
+                    "kernels wait for each other in a circle: a graph has to be free of cycles"
+                )
+            ready.append(freed)
+        number = heapq.heappop(ready)
+        if number in done:
+            continue
+        done[number] = None
+        for follower in followers[number]:
+            left[follower] -= 1
+            if left[follower] == 0:
+                heapq.heappush(ready, follower)
+    return list(done)
+
+
+def _buffer_nodes(kernel: UOp) -> list[UOp]:
+    """The buffers of a kernel by slot, as they are named without versions."""
+    return [_without_versions(s) for s in kernel.src if s.op not in (Ops.BIND, Ops.DEFINE_VAR)]
+
+
+def _without_versions(u: UOp) -> UOp:
+    versions = (
+        {a: a.buf_uop for a in u.toposort() if a.op is Ops.AFTER}
+        if u.op is not Ops.BUFFER
+        else None
+    )
+    return u.substitute(versions) if versions else u
+
+
+def create_schedule(sched_sink: UOp) -> tuple[list[ExecItem], UOp]:
+    """The kernels of a kernel graph in order, and a SINK with one SINK of buffer nodes for each of them.
+
+    The items have no buffers yet: the nodes may still be replaced (`complete_create_schedule_with_vars` does).
+    """
+    graph = _KernelGraph(sched_sink)
+    ordered = [graph.kernels[i] for i in _in_order(graph.waits_for, graph.overwrites())]
+    items = [ExecItem(k.arg.ast, [], tuple(k.arg.metadata), {}) for k in ordered]
+    return items, UOp.sink(*[UOp.sink(*_buffer_nodes(k)) for k in ordered])
+
+
+# ---------------------------------------------------------------- buffers
+
+
+def _give_view(ast: UOp, nodes: tuple[UOp, ...]) -> None:
+    """The output of a BUFFER_VIEW is a view of its input, `arg` = (elements, offset in elements of the input)."""
+    target, whole = nodes[0], nodes[1].buffer
+    if target not in buffers:
+        size, offset = ast.arg
+        buffers[target] = whole.view(target.size, target.dtype, offset * whole.dtype.itemsize).ref(
+            1
+        )
+
+
+def _with_buffers(item: ExecItem, nodes: tuple[UOp, ...]) -> list[ExecItem]:
+    """The item on its buffers; one for each device where they are on several."""
+    if item.ast.op is Ops.BUFFER_VIEW:
+        _give_view(item.ast, nodes)
+    bufs = [node.buffer for node in nodes]
+    spread = [b for b in bufs if isinstance(b, MultiBuffer)]
+    if not spread:
+        return [ExecItem(item.ast, list(bufs), item.metadata, dict(item.fixedvars))]
+    counts = {len(b.bufs) for b in spread}
+    if len(counts) != 1 or len(spread) != len(bufs):
+        raise RuntimeError(f"a kernel needs all of its buffers on the same devices, got {bufs}")
+    return [
+        ExecItem(item.ast, list(column), item.metadata, {**item.fixedvars, "_device_num": number})
+        for number, column in enumerate(zip(*[b.bufs for b in spread]))
+    ]
+
+
+# ---------------------------------------------------------------- the cache
+
+_CacheKey = tuple[UOp, tuple]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What was decided for a form: steps, their buffer nodes, and what tensor nodes become."""
+
+    items: list[ExecItem]
+    nodes: UOp
+    before: tuple[UOp, ...]
+    after: tuple[UOp, ...]
+
+
+schedule_cache: dict[_CacheKey, _Plan] = {}
+_MOST_PLANS = 4096
+
+_SCHEDULE_SWITCHES = (SPLIT_REDUCEOP, RING, PCONTIG, MAX_BUFFER_SIZE, FUSE_OPTIM, IMAGE, WINO)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A graph without the names of its buffers and the values of its variables."""
+
+    sink: UOp
+    put_back: dict[UOp, UOp]
+    var_vals: dict[str, int]
+
+
+def _form_of(sink: UOp) -> _Form:
+    """Numbers the buffers by first use and takes the values out of BINDs.
+
+    Raises RuntimeError for a variable with two values: they can't be told apart in one schedule.
+    """
+    names: dict[UOp, UOp] = {}
+    bound: dict[UOp, UOp] = {}
+    var_vals: dict[str, int] = {}
+    for u in sink.toposort():
+        if u.op is Ops.UNIQUE:
+            # below zero, so that no numbering the scheduler does for itself can meet them
+            names[u] = UOp(Ops.LUNIQUE, arg=-1 - len(names))
+        elif u.op is Ops.BIND and u.src[1].op is Ops.CONST:
+            variable, value = u.unbind()
+            if var_vals.setdefault(variable.expr, value) != value:
+                raise RuntimeError(
+                    f"variable {variable.expr} is bound to {var_vals[variable.expr]} and to {value} in one graph; "
+                    "realize one of them first, or use two variables"
+                )
+            bound[u] = variable
+    form = sink.substitute({**names, **bound}, name="normalize buffer names")
+    put_back = {new: old for old, new in (*names.items(), *bound.items())}
+    return _Form(form, put_back, var_vals)
+
+
+def _copy_metadata(source: UOp, target: UOp) -> None:
+    """Gives the nodes of the form the metadata of the nodes they stand for."""
+    if not all_metadata:
+        return
+    twins: dict[UOp, UOp] = {}
+    old, new = source.toposort(), target.toposort()
+    if len(old) == len(new):
+        twins.update(zip(old, new))
+    for before, after in twins.items():
+        found: tuple[Metadata, ...] | None = all_metadata.get(before)
+        if found is not None and after is not before:
+            all_metadata.setdefault(after, found)
+
+
+def _plan_for(form: UOp) -> _Plan:
+    from tinygrad.schedule.rangeify import get_rangeify_map
+
+    became = get_rangeify_map(form)
+    items, nodes = create_schedule(form.substitute(became, name="apply rangeify"))
+    # tensors see the buffer itself; the order of writes has done its work
+    after = UOp.sink(*became.values())
+    versions = {u: u.buf_uop for u in after.toposort() if u.op is Ops.AFTER}
+    results = after.substitute(versions, name="drop versions") if versions else after
+    return _Plan(items, nodes, tuple(became), results.src)
+
+
+def _find_plan(form: UOp, source: UOp) -> _Plan:
+    key = (form, tuple([switch.value for switch in _SCHEDULE_SWITCHES]))
+    plan = schedule_cache.get(key)
+    if plan is None:
+        _copy_metadata(source, form)
+        plan = _plan_for(form)
+        while len(schedule_cache) >= _MOST_PLANS:
+            del schedule_cache[next(iter(schedule_cache))]
+        schedule_cache[key] = plan
+    return plan
+
+
+def _instantiate(plan: _Plan, form: _Form) -> tuple[dict[UOp, UOp], list[ExecItem]]:
+    """The plan on this graph's buffers, with new ones for what the plan stores in between."""
+    both = UOp.sink(plan.nodes, UOp.sink(*plan.before), UOp.sink(*plan.after))
+    put_back = dict(form.put_back)
+    for u in both.toposort():
+        if u.op in (Ops.UNIQUE, Ops.LUNIQUE) and u not in put_back:
+            put_back[u] = UOp.unique()
+    nodes, before, after = both.substitute(put_back, name="put buffers back").src
+    items = []
+    for item, group in zip(plan.items, nodes.src):
+        items.extend(_with_buffers(item, group.src))
+    return dict(zip(before.src, after.src)), items
+
+
+def complete_create_schedule_with_vars(
+    big_sink: UOp,
+) -> tuple[dict[UOp, UOp], list[ExecItem], dict[str, int]]:
+    """What each tensor node becomes, the steps to run before it is that, and the values of variables."""
+    with cpu_profile(TracingKey("schedule"), "TINY"):
+        form = _form_of(big_sink)
+        plan = _find_plan(form.sink, big_sink)
+        became, items = _instantiate(plan, form)
+        planned = memory_planner(items)
+    if DEBUG >= 3 and len(planned) > 1:
+        print(f"scheduled {len(planned)} kernels")
+    return became, planned, form.var_vals
