@@ -3,22 +3,22 @@
 Knows no operation by name and no other part of the package; what it needs from above is given to it with `install` (methods of
 the node), `set_hook` and `set_default_dtype`.
 """
+from tinygrad._core.identity import compare
 from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, match_all
 from tinygrad._core.node import (
     UOp,
     cached,
     check_table,
-    compare,
     derived,
     get_hook,
     install,
     live_nodes,
-    set_default_dtype,
     set_hook,
     slot_number,
     uop_derived,
 )
 from tinygrad._core.rewrite import graph_rewrite, graph_rewrite_map
+from tinygrad._core.values import set_default_dtype
 from tinygrad._core.walk import substitute
 
 __all__ = [

@@ -15,7 +15,8 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from tinygrad._core.node cimport DTypeInfo, UOp, info_of
+from tinygrad._core.node cimport UOp
+from tinygrad._core.values cimport DTypeInfo, info_of
 
 cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM_RAW "PyTuple_GET_ITEM" (object, Py_ssize_t)

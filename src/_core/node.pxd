@@ -7,13 +7,6 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t, uint32_t, int32_t
 
 
-cdef class DTypeInfo:
-    cdef readonly object dtype
-    cdef readonly object scalar
-    cdef uint64_t stable_hash
-    cdef readonly int index
-
-
 cdef class UOp:
     cdef object __weakref__
     cdef object op
@@ -35,8 +28,7 @@ cdef class UOp:
 
 
 cdef uint64_t next_epoch() noexcept
-cdef DTypeInfo info_of(object dtype)
 cdef UOp make_node(object op, object dtype, tuple src, object arg, object tag)
 cdef PyObject *get_slot(UOp u, uint32_t slot) noexcept
 cdef int set_slot(UOp u, uint32_t slot, object value) except -1
-cdef bint same_value(object a, object b) except -1
+cdef int fill_slots(UOp root, uint32_t slot, object fn) except -1

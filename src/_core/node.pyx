@@ -7,15 +7,16 @@ is structural and the same in every process; nodes are outside the cyclic collec
 argument, tag or slots may lead back to it. Freeing a node never recurses over the graph. Called by everything above.
 """
 import cython
-import enum
-import hashlib
-import types
 
-from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
-from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompareBool, Py_EQ, Py_LT, Py_GT, Py_LE, Py_GE, Py_NE
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.dict cimport PyDict_SetItem
+from cpython.object cimport PyObject, Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE
+from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
+
+from tinygrad._core.values cimport DTypeInfo, info_of, mix, need_default, plain, same_value, stable_hash
+
+from tinygrad._core.values import set_node_type
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -28,14 +29,7 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(void *)
     bint PyLong_Check(object)
     bint PyLong_CheckExact(object)
-    bint PyFloat_CheckExact(object)
-    bint PyUnicode_CheckExact(object)
-    bint PyTuple_CheckExact(object)
-    bint PyBool_Check(object)
-    bint PyBytes_CheckExact(object)
     long PyLong_AsLong(object) except? -1
-    const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
-    int PyUnicode_Compare(object, object)
     PyObject *PyTuple_GET_ITEM_RAW "PyTuple_GET_ITEM" (object, Py_ssize_t)
     Py_ssize_t PyTuple_GET_SIZE(object)
     Py_ssize_t Py_REFCNT(PyObject *)
@@ -72,10 +66,6 @@ cdef Py_ssize_t live = 0
 cdef uint64_t version = 0
 cdef uint64_t epoch = 0
 
-cdef dict dtype_infos = {}
-cdef list dtype_list = []
-cdef DTypeInfo default_info = None
-cdef object dtype_class = None
 cdef dict hooks = {}
 
 # Objects whose release is put off until the outermost node is gone: this is what keeps freeing iterative.
@@ -84,180 +74,12 @@ cdef Py_ssize_t pending_count = 0
 cdef Py_ssize_t pending_size = 0
 cdef bint draining = False
 
-cdef enum:
-    POINTER_CACHE = 1024
-cdef PyObject *pointer_key[POINTER_CACHE]
-cdef PyObject *pointer_info[POINTER_CACHE]
-
 
 cdef uint64_t next_epoch() noexcept:
     """A mark no node carries yet; valid until Python code runs that may walk the graph as well."""
     global epoch
     epoch += 1
     return epoch
-
-
-# ---------------------------------------------------------------------------------------------- hashing
-
-cdef inline uint64_t mix(uint64_t seed, uint64_t value) noexcept:
-    """One round of the splitmix64 finaliser over the running value (Steele, Lea, Flood 2014)."""
-    seed ^= value + <uint64_t>0x9E3779B97F4A7C15 + (seed << 6) + (seed >> 2)
-    seed = (seed ^ (seed >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    return seed ^ (seed >> 27)
-
-
-cdef uint64_t hash_bytes(const char *data, Py_ssize_t size) noexcept:
-    """FNV-1a over the bytes."""
-    cdef uint64_t value = <uint64_t>0xCBF29CE484222325
-    cdef Py_ssize_t i
-    for i in range(size):
-        value = (value ^ <unsigned char>data[i]) * <uint64_t>0x100000001B3
-    return value
-
-
-cdef uint64_t hash_text(str text) except? 0:
-    cdef Py_ssize_t size = 0
-    cdef const char *data
-    try:
-        data = PyUnicode_AsUTF8AndSize(text, &size)
-    except UnicodeEncodeError:
-        raw = text.encode("utf-8", "surrogatepass")
-        return hash_bytes(raw, len(raw)) | 1
-    return hash_bytes(data, size) | 1
-
-
-cdef uint64_t stable_hash(object value) except? 0:
-    """Hash of an argument that does not depend on the process; falls back to hash() for unknown types."""
-    cdef uint64_t out
-    cdef double number
-    cdef uint64_t bits = 0
-    if value is None:
-        return 0x51ED27
-    if PyBool_Check(value):
-        return 0xB001 + (value is True)
-    if PyLong_CheckExact(value):
-        return mix(3, <uint64_t>PyObject_Hash(value))
-    if PyFloat_CheckExact(value):
-        number = value
-        memcpy(&bits, &number, sizeof(double))
-        return mix(5, bits)
-    if PyUnicode_CheckExact(value):
-        return mix(7, hash_text(value))
-    if PyTuple_CheckExact(value):
-        out = 11
-        for item in <tuple>value:
-            out = mix(out, stable_hash(item))
-        return out
-    if isinstance(value, UOp):
-        return mix(13, <uint64_t>(<UOp>value).hash)
-    if PyBytes_CheckExact(value):
-        return mix(17, hash_bytes(value, len(value)))
-    if isinstance(value, enum.Enum):
-        return mix(hash_text(type(value).__qualname__), hash_text(value.name))
-    if dtype_class is not None and isinstance(value, dtype_class):
-        return info_of(value).stable_hash
-    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
-        return mix(hash_text(value.__module__ or ""), hash_text(value.__qualname__))
-    if PyLong_Check(value):
-        return mix(hash_text(type(value).__qualname__), <uint64_t>PyObject_Hash(value))
-    fields = getattr(type(value), "__dataclass_fields__", None)
-    if fields is not None and type(value).__hash__ is not object.__hash__:
-        PyObject_Hash(value)  # a dataclass without a hash is refused here
-        out = hash_text(type(value).__qualname__)
-        for name, field in fields.items():
-            if field.compare:
-                out = mix(out, stable_hash(getattr(value, name)))
-        return out
-    return mix(19, <uint64_t>PyObject_Hash(value))
-
-
-cdef bint same_value(object a, object b) except -1:
-    """Equality that also separates 1, 1.0 and True, 0.0 and -0.0, and takes equal NaN bits as equal."""
-    cdef double x, y
-    cdef uint64_t p = 0, q = 0
-    cdef Py_ssize_t i
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if PyFloat_CheckExact(a):
-        x = a
-        y = b
-        memcpy(&p, &x, sizeof(double))
-        memcpy(&q, &y, sizeof(double))
-        return p == q
-    if PyTuple_CheckExact(a):
-        if len(<tuple>a) != len(<tuple>b):
-            return False
-        for i in range(len(<tuple>a)):
-            if not same_value((<tuple>a)[i], (<tuple>b)[i]):
-                return False
-        return True
-    if isinstance(a, UOp) or PyBool_Check(a):
-        return False
-    return PyObject_RichCompareBool(a, b, Py_EQ)
-
-
-cdef inline bint plain(object value) noexcept:
-    """Whether comparing this value cannot run Python code."""
-    return (value is None or PyLong_CheckExact(value) or PyFloat_CheckExact(value) or PyUnicode_CheckExact(value)
-            or PyBool_Check(value) or isinstance(value, UOp))
-
-
-# ---------------------------------------------------------------------------------------------- dtypes
-
-cdef class DTypeInfo:
-    """What the core knows of one dtype: its canonical object, its scalar, a process-independent hash."""
-
-
-cdef DTypeInfo register_dtype(object dtype):
-    cdef DTypeInfo info
-    known = dtype_infos.get(dtype)
-    if known is not None:
-        return known
-    if dtype_class is not None and not isinstance(dtype, dtype_class):
-        raise TypeError(f"dtype of a UOp must be a {dtype_class.__name__}, got {dtype!r}; "
-                        "pass for example dtypes.float32")
-    info = DTypeInfo()
-    info.dtype = dtype
-    scalar = getattr(dtype, "scalar", None)
-    info.scalar = scalar() if scalar is not None else dtype
-    info.stable_hash = hash_text(repr(dtype))
-    info.index = len(dtype_list)
-    dtype_infos[dtype] = info
-    dtype_list.append(info)
-    if info.scalar is not dtype:
-        info.scalar = register_dtype(info.scalar).dtype
-    return info
-
-
-cdef DTypeInfo info_of(object dtype):
-    """The entry of a dtype: by address first, then by equality, so that copies share one entry."""
-    cdef size_t at = (<size_t><PyObject *>dtype >> 4) & (POINTER_CACHE - 1)
-    if pointer_key[at] is <PyObject *>dtype:
-        return <DTypeInfo>pointer_info[at]
-    info = register_dtype(dtype)
-    # The key is kept alive: an address in the cache must never be reused by another object.
-    if pointer_key[at] is not NULL:
-        Py_XDECREF(pointer_key[at])
-    Py_INCREF(dtype)
-    pointer_key[at] = <PyObject *>dtype
-    pointer_info[at] = <PyObject *>info
-    return info
-
-
-def set_default_dtype(dtype):
-    """Sets the dtype of nodes built without one and the class every dtype must be an instance of."""
-    global default_info, dtype_class
-    dtype_class = next(c for c in reversed(type(dtype).__mro__) if c is not object)
-    default_info = info_of(dtype)
-
-
-cdef DTypeInfo need_default():
-    if default_info is None:
-        from tinygrad.dtype import dtypes
-        set_default_dtype(dtypes.void)
-    return default_info
 
 
 # ---------------------------------------------------------------------------------------------- table
@@ -382,12 +204,6 @@ cdef class UOp:
     def __deepcopy__(self, memo):
         return self
 
-    def __reduce__(self):
-        # Shallow graphs go node by node, so that one pickle shares them; deep ones flat, so that pickle does not recurse.
-        if self.depth <= 48:
-            return UOp, (self.op, self.dtype, self.src, self.arg, self.tag)
-        return unflatten, (flatten(self),)
-
     def replace(self, **fields):
         """The node with some of op, dtype, src, arg, tag changed."""
         cdef object op = fields.pop("op", self.op)
@@ -402,15 +218,6 @@ cdef class UOp:
     def rtag(self, tag=True):
         """The node with another tag."""
         return make_node(self.op, self.dtype, self.src, self.arg, tag)
-
-    @property
-    def key(self):
-        """A digest of the graph below and including this node (32 bytes), the same in every process."""
-        cdef PyObject *found = get_slot(self, 0)
-        if found is NULL:
-            fill_slots(self, 0, digest)
-            found = get_slot(self, 0)
-        return <object>found
 
     def __bool__(self):
         hook = hooks.get("__bool__")
@@ -773,133 +580,6 @@ def cached(str name, fn):
     return new_derived(name, fn, False)
 
 
-# ---------------------------------------------------------------------------------------------- digest and pickling
-
-cdef str stable_text(object value):
-    """Text of an argument that is the same in every process."""
-    if isinstance(value, UOp):
-        return (<UOp>value).key.hex()
-    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
-        return f"{value.__module__}.{value.__qualname__}"
-    if PyTuple_CheckExact(value):
-        return "(" + ",".join([stable_text(item) for item in <tuple>value]) + ")"
-    fields = getattr(type(value), "__dataclass_fields__", None)
-    if fields is not None and dtype_class is not None and not isinstance(value, dtype_class):
-        inner = ",".join([stable_text(getattr(value, name)) for name, f in fields.items() if f.compare])
-        return f"{type(value).__qualname__}({inner})"
-    return f"{type(value).__name__}:{value!r}"
-
-
-def digest(UOp u not None):
-    """The digest of a node whose sources have theirs (see `UOp.key`)."""
-    state = hashlib.sha256(f"{u.op.name}|{u.dtype!r}|{stable_text(u.arg)}|".encode())
-    for s in u.src:
-        state.update(<object>get_slot(<UOp>s, 0))
-    return state.digest()
-
-
-cdef list flatten(UOp root):
-    """Rows (op, dtype, source numbers, arg, tag), sources before users, the root last."""
-    cdef list rows = []
-    cdef dict number = {}
-    cdef list stack = [root]
-    cdef UOp u
-    while stack:
-        u = stack[len(stack) - 1]
-        if u in number:
-            stack.pop()
-            continue
-        missing = [s for s in u.src[::-1] if s not in number]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
-        number[u] = len(rows)
-        rows.append((u.op, u.dtype, tuple([number[s] for s in u.src]), u.arg, u.tag))
-    return rows
-
-
-def unflatten(list rows):
-    """The last node of the rows that a pickled graph holds."""
-    cdef list nodes = []
-    for op, dtype, src, arg, tag in rows:
-        nodes.append(make_node(op, dtype, tuple([nodes[i] for i in src]), arg, tag))
-    return nodes[len(nodes) - 1]
-
-
-# ---------------------------------------------------------------------------------------------- order
-
-cdef int order_of_kind(object value):
-    if value is None:
-        return 0
-    if isinstance(value, (bool, int, float)):
-        return 1
-    if isinstance(value, str):
-        return 2
-    if isinstance(value, tuple):
-        return 3
-    if isinstance(value, UOp):
-        return 4
-    return 5
-
-
-cdef int compare_values(object a, object b) except -2:
-    """Total order of arguments: None, numbers, text, tuples, nodes, the rest by their text."""
-    cdef int kind, other, found
-    if same_value(a, b):
-        return 0
-    kind, other = order_of_kind(a), order_of_kind(b)
-    if kind != other:
-        return -1 if kind < other else 1
-    if kind == 3:
-        for x, y in zip(a, b):
-            found = compare_values(x, y)
-            if found:
-                return found
-        return (len(a) > len(b)) - (len(a) < len(b))
-    if kind == 4:
-        return order(a, b)
-    if kind in (1, 2) and a != b and (a < b or a > b):
-        return -1 if a < b else 1
-    x, y = (type(a).__name__, stable_text(a)), (type(b).__name__, stable_text(b))
-    return (x > y) - (x < y)
-
-
-cdef int order(UOp a, UOp b) except -2:
-    """Structural order; distinct nodes differ, so only the first differing source is followed."""
-    cdef int found
-    cdef Py_ssize_t i, shorter
-    while a is not b:
-        if a.opnum != b.opnum:
-            return -1 if a.opnum < b.opnum else 1
-        found = compare_values(a.arg, b.arg)
-        if found:
-            return found
-        if a.info is not b.info:
-            x, y = order_of_dtype(a.dtype), order_of_dtype(b.dtype)
-            if x != y:
-                return -1 if x < y else 1
-        shorter = min(len(a.src), len(b.src))
-        for i in range(shorter):
-            if a.src[i] is not b.src[i]:
-                a, b = a.src[i], b.src[i]
-                break
-        else:
-            if len(a.src) != len(b.src):
-                return -1 if len(a.src) < len(b.src) else 1
-            return compare_values(a.tag, b.tag)
-    return 0
-
-
-cdef tuple order_of_dtype(object dtype):
-    return (getattr(dtype, "priority", 0), getattr(dtype, "itemsize", 0), getattr(dtype, "count", 1), repr(dtype))
-
-
-def compare(UOp a not None, UOp b not None):
-    """-1, 0 or 1: a structural total order that is the same in every process (op, arg, dtype, sources, tag)."""
-    return order(a, b)
-
-
 # ---------------------------------------------------------------------------------------------- type set-up
 
 cdef tuple SLOT_NAMES = ("__repr__", "__str__", "__bool__", "__int__", "__float__", "__index__", "__getitem__", "__lt__",
@@ -917,7 +597,7 @@ def install(type target, source):
     for name, value in list(vars(source).items()):
         if name in SLOT_NAMES:
             hooks[name] = value
-        elif not (name.startswith("__") and name.endswith("__")):
+        elif name == "__reduce__" or not (name.startswith("__") and name.endswith("__")):
             PyDict_SetItem(<object>raw.tp_dict, name, value)
     PyType_Modified(raw)
     return UOp
@@ -959,7 +639,7 @@ def check_table():
 
 cdef object build(object op, object dtype, object src, object arg, object tag):
     if dtype is None:
-        dtype = (default_info if default_info is not None else need_default()).dtype
+        dtype = need_default().dtype
     return make_node(op, dtype, src if type(src) is tuple else as_sources(src), arg, tag)
 
 
@@ -1026,7 +706,7 @@ cdef int set_up() except -1:
     cdef UOp probe = UOp.__new__(UOp)
     cdef list markers = [object(), object(), (object(),), object(), object()]
     cdef Py_ssize_t i
-    memset(pointer_key, 0, sizeof(pointer_key))
+    set_node_type(UOp)
     resize_table(1 << 14)
     probe.op, probe.dtype, probe.src, probe.arg, probe.tag = markers
     for i in range(5):
