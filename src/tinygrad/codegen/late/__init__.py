@@ -1,0 +1,1 @@
+"""The passes from an optimised kernel AST down to the linear instruction list."""

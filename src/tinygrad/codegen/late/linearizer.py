@@ -1,0 +1,228 @@
+"""From a lowered sink to the ordered list of instructions.
+
+In: a SINK whose loops are RANGE ... END and whose order of effects is written with AFTER. Out: the
+list that renderers read, the SINK last. Every instruction stands in the innermost loop it depends
+on, so what does not change inside a loop stands before it. The order is a walk from the sink with
+sources first; it is a function of the graph's structure only. Values that need a whole loop are
+visited before their sister operands, so that a load used after a loop is also placed after it.
+Called by the PROGRAM steps of `codegen` and by tools that want the list of a sink.
+"""
+
+from __future__ import annotations
+
+from tinygrad.codegen.late.scopes import Scopes
+from tinygrad.uop import Ops
+from tinygrad.uop.ops import AxisType, UOp
+
+# never instructions of their own
+_SILENT = {Ops.NOOP}
+
+
+def axis_order(r: UOp) -> tuple:
+    """Sorts ranges from outer to inner where the graph leaves the choice free."""
+    ids = tuple(a for a in r.arg if isinstance(a, int) and not isinstance(a, AxisType))
+    return ids, str(r.arg[-1])
+
+
+def nest_ends(sink: UOp) -> UOp:
+    """Gives every END one range, and every range one END.
+
+    Of the ranges that an END closes together, one that more of the enclosed stores depend on is
+    further out: a store that does not depend on a range must run before that range's loop. Ties
+    go by axis id. Statements that close the same range side by side share one loop.
+    """
+    ends = [u for u in sink.toposort() if u.op is Ops.END]
+    if any(len(e.src) > 2 for e in ends):
+        sink = _split_ends(sink, [e for e in ends if len(e.src) > 2])
+        ends = [u for u in sink.toposort() if u.op is Ops.END]
+    if len({e.src[1] for e in ends}) != len(ends):
+        sink = _merge_ends(sink)
+    return sink
+
+
+def _split_ends(sink: UOp, ends: list[UOp]) -> UOp:
+    scopes = Scopes(sink)
+    replaced: dict[UOp, UOp] = {}
+    for e in ends:
+        stores = [u for u in e.backward_slice if u.op is Ops.STORE]
+        uses = {r: sum(1 for s in stores if scopes.mask[s] & scopes.bit[r]) for r in e.src[1:]}
+        inner_first = sorted(e.src[1:], key=lambda r: (-uses[r], axis_order(r)), reverse=True)
+        nested = e.src[0]
+        for r in inner_first:
+            nested = UOp(Ops.END, e.dtype, (nested, r), e.arg, e.tag)
+        replaced[e] = nested
+    return _replace_nodes(sink, replaced)
+
+
+def _replace_nodes(sink: UOp, replaced: dict[UOp, UOp]) -> UOp:
+    """Rebuilds the graph with the bodies of `replaced`, whose own sources are rebuilt as well."""
+    done: dict[UOp, UOp] = {}
+    stack = [(sink, False)]
+    while stack:
+        u, ready = stack.pop()
+        if u in done:
+            continue
+        target = replaced.get(u)
+        needs = (u if target is None else target).src if target is not u else u.src
+        if not ready:
+            stack.append((u, True))
+            stack.extend((s, False) for s in reversed(needs) if s not in done)
+            continue
+        body = u if target is None else target
+        src = tuple(done[s] for s in needs)
+        done[u] = body if src == body.src else body.replace(src=src)
+    return done[sink]
+
+
+def _merge_ends(sink: UOp) -> UOp:
+    """Joins ENDs of one range that do not wait for each other; clones the range for those that do."""
+    while True:
+        by_range: dict[UOp, list[UOp]] = {}
+        for u in sink.toposort():
+            if u.op is Ops.END:
+                by_range.setdefault(u.src[1], []).append(u)
+        shared = next(((r, es) for r, es in by_range.items() if len(es) > 1), None)
+        if shared is None:
+            return sink
+        r, ends = shared
+        waiting = [e for e in ends if any(o in e.backward_slice for o in ends)]
+        if waiting:
+            # an END that follows another loop over the same range needs a loop of its own
+            sink = _clone_range(sink, r, [e for e in ends if e not in waiting], waiting)
+            continue
+        bodies = [e.src[0] for e in ends]
+        statements = [s for b in bodies for s in (b.src if b.op is Ops.GROUP else (b,))]
+        joined = UOp(Ops.END, ends[0].dtype, (UOp.group(*dict.fromkeys(statements)), r))
+        sink = _replace_nodes(sink, dict.fromkeys(ends, joined))
+
+
+def _fresh_axis(sink: UOp) -> int:
+    ids = [a for u in sink.toposort() if u.op is Ops.RANGE for a in u.arg[:-1] if isinstance(a, int)]
+    return max(ids, default=-1) + 1
+
+
+def _clone_range(sink: UOp, r: UOp, first: list[UOp], later: list[UOp]) -> UOp:
+    """Rebuilds the ENDs in `later` over a copy of `r`; what lies under `first` keeps `r`."""
+    fresh = r.replace(arg=(_fresh_axis(sink), *r.arg[1:]))
+    keep = set(first)
+    done: dict[UOp, UOp] = {}
+    rebuilt: dict[UOp, UOp] = {}
+    for e in later:
+        for u in e.toposort(gate=lambda n: n not in keep):
+            if u not in done:
+                src = tuple(done.get(s, s) for s in u.src)
+                done[u] = fresh if u is r else u if src == u.src else u.replace(src=src)
+        rebuilt[e] = done[e]
+    return sink.substitute(rebuilt)
+
+
+class _LoopNest:
+    """Loop structure of a graph whose ENDs have one range each."""
+
+    def __init__(self, sink: UOp):
+        self.scopes = scopes = Scopes(sink)
+        self.outer: dict[UOp, int] = {r: scopes.mask[r] & ~scopes.bit[r] for r in scopes.ranges}
+        self.needs_loop: set[UOp] = set()
+        for u in scopes.order:
+            if u.op is Ops.END:
+                self.outer[u.src[1]] |= scopes.mask[u]
+            if u.op is Ops.END or any(s in self.needs_loop for s in u.src):
+                self.needs_loop.add(u)
+        self._close()
+        self._homes: dict[int, UOp | None] = {0: None}
+        self.depth = {r: m.bit_count() for r, m in self.outer.items()}
+
+    def _close(self) -> None:
+        """Makes `outer` transitive: the loops around my outer loops are around me."""
+        changed = True
+        while changed:
+            changed = False
+            for r in self.scopes.ranges:
+                mask = self.outer[r]
+                for o in self.scopes.members(mask):
+                    mask |= self.outer[o]
+                if mask >> self.scopes.ranges.index(r) & 1:
+                    raise RuntimeError(
+                        f"loop {r.arg} would have to run inside itself; two loops wait for each "
+                        "other, so one of them needs a range of its own"
+                    )
+                changed |= mask != self.outer[r]
+                self.outer[r] = mask
+
+    def home(self, u: UOp) -> UOp | None:
+        """The loop that `u` stands in, None for the top level."""
+        mask = self.scopes.mask[u]
+        if mask not in self._homes:
+            self._homes[mask] = max(self.scopes.members(mask), key=self.depth.__getitem__)
+        return self._homes[mask]
+
+
+def _visit_order(sink: UOp, needs_loop: set[UOp]) -> list[UOp]:
+    """Sources before users; among the sources of a node, those that contain a loop first."""
+    seen: set[UOp] = set()
+    order: list[UOp] = []
+    stack = [(sink, False)]
+    while stack:
+        u, ready = stack.pop()
+        if ready:
+            order.append(u)
+            continue
+        if u in seen:
+            continue
+        seen.add(u)
+        stack.append((u, True))
+        # the last pushed is visited first
+        stack.extend((s, False) for s in reversed(u.src) if s not in needs_loop)
+        stack.extend((s, False) for s in reversed(u.src) if s in needs_loop)
+    return order
+
+
+def _header_key(u: UOp) -> tuple | None:
+    """Parameters and launch indices open the list, in argument order; core_id is the last argument."""
+    if u.op is Ops.DEFINE_GLOBAL:
+        return 0, False, u.arg
+    if u.op is Ops.DEFINE_VAR:
+        return 1, u.arg is not None and u.arg[0] == "core_id", str(u.arg)
+    if u.op is Ops.SPECIAL:
+        return 2, False, u.arg
+    return None
+
+
+def linearize(sink: UOp) -> list[UOp]:
+    """The instructions of `sink` in an order that respects sources, loops and effects.
+
+    Raises RuntimeError when a loop is never ended or loops wait for each other in a circle.
+    """
+    sink = nest_ends(sink)
+    nest = _LoopNest(sink)
+    top: list[UOp] = []
+    bodies: dict[UOp, list[UOp]] = {}
+    header: list[tuple[tuple, UOp]] = []
+    for u in _visit_order(sink, nest.needs_loop):
+        if u.op is Ops.RANGE or u.op in _SILENT:
+            continue
+        home = nest.home(u)
+        block = top if home is None else bodies.setdefault(home, [])
+        if u.op is Ops.END:
+            block.append(u.src[1])
+            block.extend(bodies.pop(u.src[1], ()))
+            block.append(u)
+        elif home is None and (key := _header_key(u)) is not None:
+            # the end of a SPECIAL is part of its header
+            header.append((key, u))
+        else:
+            block.append(u)
+    if bodies:
+        open_loops = ", ".join(str(r.arg) for r in bodies)
+        raise RuntimeError(f"loops {open_loops} are never ended; close them with .end(range)")
+    header.sort(key=lambda entry: entry[0])
+    return _with_header([u for _, u in header], top)
+
+
+def _with_header(header: list[UOp], body: list[UOp]) -> list[UOp]:
+    """Puts the header first, each of its entries after the constants it needs."""
+    placed: dict[UOp, None] = {}
+    for u in header:
+        for s in u.toposort():
+            placed[s] = None
+    return [*placed, *(u for u in body if u not in placed)]

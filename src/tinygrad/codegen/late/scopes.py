@@ -1,0 +1,57 @@
+"""Which loops a node is inside of, as bit masks.
+
+In: a graph with RANGE and END nodes. Out: `Scopes`, one walk that answers "which loops are open at
+this node". A RANGE opens its loop for everything that depends on it, an END closes it, and an
+AFTER that waits for an END is outside of that loop again. Used by the reduce lowering, which asks
+where an accumulator lives, and by the linearizer, which asks into which loop a statement goes.
+"""
+
+from __future__ import annotations
+
+from tinygrad.uop import Ops
+from tinygrad.uop.ops import UOp
+
+
+def ranges_closed_by(u: UOp) -> tuple[UOp, ...]:
+    """The ranges that end when statement `u` is done, looking through groups and barriers."""
+    if u.op is Ops.END:
+        return tuple(r for r in u.src[1:] if r.op is Ops.RANGE)
+    if u.op in (Ops.GROUP, Ops.BARRIER):
+        return tuple(r for s in u.src for r in ranges_closed_by(s))
+    return ()
+
+
+class Scopes:
+    """Open loops of every node under `root`; masks index into `ranges`, in order of first visit."""
+
+    def __init__(self, root: UOp):
+        self.order = list(root.toposort())
+        self.ranges = [u for u in self.order if u.op is Ops.RANGE]
+        self.bit = {r: 1 << i for i, r in enumerate(self.ranges)}
+        self.mask: dict[UOp, int] = {}
+        for u in self.order:
+            self.mask[u] = self._mask_of(u)
+
+    def _mask_of(self, u: UOp) -> int:
+        mask = 0
+        for s in u.src:
+            mask |= self.mask[s]
+        if u.op is Ops.RANGE:
+            return mask | self.bit[u]
+        if u.op in (Ops.END, Ops.REDUCE, Ops.BUFFERIZE):
+            return mask & ~self.bits(r for r in u.src[1:] if r.op is Ops.RANGE)
+        if u.op is Ops.AFTER:
+            for dep in u.src[1:]:
+                mask &= ~self.bits(ranges_closed_by(dep))
+        return mask
+
+    def bits(self, ranges) -> int:
+        """The mask of a collection of ranges."""
+        mask = 0
+        for r in ranges:
+            mask |= self.bit[r]
+        return mask
+
+    def members(self, mask: int) -> list[UOp]:
+        """The ranges in `mask`, in order of first visit."""
+        return [r for i, r in enumerate(self.ranges) if mask >> i & 1]

@@ -1,0 +1,188 @@
+"""The lowering: an ordered table of passes, and the one function that runs it.
+
+In: a kernel AST (SINK) and a target (a Renderer, or `PlainTarget`). Out: a sink of renderable ops.
+A pass is a row of `PASSES`: its name (as users see it in traces), what it does, which specification
+holds after it, and why it stands where it stands. `lower` runs the rows; with SPEC it verifies the
+graph after each and an error names the pass.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tinygrad.codegen.gpudims import add_launch_indices
+from tinygrad.codegen.late.buffers import lower_bufferize, split_group_reduces
+from tinygrad.codegen.late.finish import pm_empty_statements, pm_final_forms
+from tinygrad.codegen.late.indices import lower_index_types
+from tinygrad.codegen.late.lanes import expand_lanes
+from tinygrad.codegen.late.memory import (
+    pm_add_loads,
+    pm_fold_gates,
+    pm_gated_alternatives,
+    pm_gates,
+)
+from tinygrad.codegen.late.width import split_vectors
+from tinygrad.helpers import SPEC
+from tinygrad.uop.decompositions import late_decompositions
+from tinygrad.uop.ops import PatternMatcher, UOp, graph_rewrite
+from tinygrad.uop.spec import program_spec, type_verify
+from tinygrad.uop.symbolic import pm_simplify_valid, sym, symbolic
+
+Matcher = PatternMatcher | Callable[[Any], PatternMatcher | None]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One row: rules (a matcher, or a function from the target to one) or a whole-graph function."""
+
+    name: str
+    why: str
+    rules: Matcher | None = None
+    function: Callable[[UOp, Any], UOp] | None = None
+    bottom_up: bool = False
+    optimizing: bool = False
+    spec: PatternMatcher | None = None
+
+    def run(self, sink: UOp, ren: Any) -> UOp:
+        """The sink after this pass."""
+        if self.function is not None:
+            return self.function(sink, ren)
+        rules = self.rules
+        if not isinstance(rules, PatternMatcher) and rules is not None:
+            rules = rules(ren)
+        if rules is None:
+            return sink
+        return graph_rewrite(sink, rules, ctx=ren, name=self.name, bottom_up=self.bottom_up)
+
+
+@cache
+def _optimiser() -> Callable[[UOp, Any], UOp] | None:
+    """`apply_opts` of the optimiser, which is a package of its own above the passes it uses."""
+    if importlib.util.find_spec("tinygrad.codegen.opt") is None:
+        return None
+    module = importlib.import_module("tinygrad.codegen.opt.postrange")
+    return module.apply_opts
+
+
+def apply_optimiser(sink: UOp, ren: Any) -> UOp:
+    """Axes are split, typed and ordered as KernelInfo or the heuristic says."""
+    optimiser = _optimiser()
+    return sink if optimiser is None else optimiser(sink, ren)
+
+
+def _target_matcher(ren: Any) -> PatternMatcher | None:
+    return ren.pre_matcher
+
+
+@cache
+def _combined(ops: tuple, extra: PatternMatcher | None) -> PatternMatcher:
+    rules = late_decompositions(ops) + pm_gated_alternatives + pm_final_forms
+    return rules if extra is None else rules + extra
+
+
+def _decompositions(ren: Any) -> PatternMatcher:
+    return symbolic + late_decompositions(tuple(sorted(ren.code_for_op)))
+
+
+def _final_rules(ren: Any) -> PatternMatcher:
+    return _combined(tuple(sorted(ren.code_for_op)), ren.extra_matcher)
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass(
+        "initial symbolic",
+        "the optimiser reads strides and sizes from simplified index expressions",
+        rules=sym + pm_simplify_valid,
+    ),
+    Pass(
+        "apply opts",
+        "on scalar code over ranges, before anything fixes how an axis is run",
+        function=apply_optimiser,
+        optimizing=True,
+    ),
+    Pass(
+        "postopt symbolic",
+        "split axes leave sums and quotients that bounds of the new axes decide",
+        rules=sym + pm_simplify_valid,
+    ),
+    Pass(
+        "split group reduces",
+        "needs the axis types of the optimiser; makes the arrays that the next pass lowers",
+        function=split_group_reduces,
+    ),
+    Pass(
+        "add local buffers",
+        "before launch indices: an array's size is that of its ranges",
+        function=lower_bufferize,
+    ),
+    Pass(
+        "add gpudims",
+        "before accumulators, which must not be told to wait for axes that are no loops",
+        function=add_launch_indices,
+    ),
+    Pass(
+        "** add loads (code)",
+        "the expansion has to see accesses, not element values",
+        rules=pm_add_loads,
+    ),
+    Pass(
+        "lower gates",
+        "conditions leave the index while its form still shows which lanes are neighbours",
+        rules=symbolic + pm_gates + pm_fold_gates,
+    ),
+    Pass(
+        "expander",
+        "lane axes become vectors and copies, reductions become accumulators",
+        function=expand_lanes,
+    ),
+    Pass(
+        "post expand symbolic",
+        "each copy has constants of its own",
+        rules=symbolic + pm_gates + pm_fold_gates + pm_empty_statements,
+    ),
+    Pass(
+        "devectorize",
+        "after simplification, so that vectors of one value are not split",
+        function=split_vectors,
+    ),
+    Pass(
+        "lower all index dtypes",
+        "after the last pass that builds index expressions",
+        function=lower_index_types,
+    ),
+    Pass(
+        "post index symbolic",
+        "casts between widths fold, lanes of split vectors meet their sources",
+        rules=symbolic + pm_gates + pm_fold_gates + pm_empty_statements,
+    ),
+    Pass("pre_matcher", "the target's own rules see ops before they are decomposed",
+         rules=_target_matcher),
+    Pass("decompositions", "ops that the target lacks, driven by its code_for_op",
+         rules=_decompositions),
+    Pass(
+        "final rewrite",
+        "last: nothing simplifies away the forms that one target needs",
+        rules=_final_rules,
+        spec=program_spec,
+    ),
+)
+
+
+def lower(sink: UOp, ren: Any, optimize: bool = True) -> UOp:
+    """Runs the table on `sink`. An error from a pass or its specification names the pass."""
+    for row in PASSES:
+        if row.optimizing and not optimize:
+            continue
+        try:
+            sink = row.run(sink, ren)
+            if SPEC and row.spec is not None:
+                type_verify(sink, row.spec)
+        except Exception as e:
+            e.add_note(f"in pass {row.name!r} of the lowering")
+            raise
+    return sink
