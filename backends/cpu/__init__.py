@@ -1,0 +1,19 @@
+"""The host's processor as a device."""
+
+from tinygrad.device import Backend
+
+
+def _open(name: str):
+    from tinygrad.backends.cpu.device import CPUDevice
+
+    return CPUDevice(name)
+
+
+def _supports(dtype) -> bool:
+    """Kernels compute with all types but the 8-bit floats."""
+    from tinygrad.dtype import dtypes
+
+    return dtype.scalar() not in dtypes.fp8s
+
+
+BACKEND = Backend("CPU", probe_order=90, open=_open, supports_dtype=_supports, host_only=True)

@@ -1,0 +1,94 @@
+"""The device that runs kernels on the host's own processor.
+
+In: relocatable objects from the compilers beside this file, and launches. Out: effects on host
+memory. Memory is shared with the host: views and reads copy nothing. Kernels run before the call
+returns, so there is nothing to synchronize.
+"""
+
+from __future__ import annotations
+
+from tinygrad.backends.cpu._pool import HostBuffer, Kernel
+from tinygrad.backends.cpu.compiler import ClangJITCompiler, CPULLVMCompiler
+from tinygrad.backends.cpu.loader import LoadedObject
+from tinygrad.backends.cpu.renderer import ClangRenderer, CPULLVMRenderer
+from tinygrad.device import (
+    BufferSpec,
+    Compiled,
+    CompilerPair,
+    CompilerSet,
+    DMACPURef,
+    LRUAllocator,
+)
+from tinygrad.helpers import CPU_CC, CPU_COUNT, CPU_LLVM
+
+
+class CPUAllocator(LRUAllocator):
+    """Host memory; a handle is a `HostBuffer`."""
+
+    def _alloc(self, size: int, options: BufferSpec) -> HostBuffer:
+        if options.external_ptr is not None:
+            return HostBuffer(size, options.external_ptr)
+        return HostBuffer(size)
+
+    def _copyin(self, dest: HostBuffer, src: memoryview) -> None:
+        dest.copy_in(src)
+
+    def _copyout(self, dest: memoryview, src: HostBuffer) -> None:
+        src.copy_out(dest)
+
+    def _as_buffer(self, src: HostBuffer) -> memoryview:
+        return memoryview(src)
+
+    def _offset(self, buf: HostBuffer, size: int, offset: int) -> HostBuffer:
+        return buf.view(size, offset)
+
+    def _transfer(self, dest: HostBuffer, src: HostBuffer, sz: int, src_dev=None, dest_dev=None):
+        dest.copy_in(memoryview(src)[:sz])
+
+    def _as_dmaref(self, buf: HostBuffer) -> DMACPURef:
+        return DMACPURef(buf.address, buf.size)
+
+
+class CPUProgram:
+    """A loaded kernel, called as `prg(*buffers, vals=(...), wait=False)`.
+
+    `global_size` is (threads, 1, 1) for a kernel that takes its thread id as last argument, and
+    absent for others. Returns seconds if `wait`.
+    """
+
+    def __init__(self, dev: CPUDevice, name: str, lib: bytes):
+        self.dev, self.name, self.lib = dev, name, lib
+        self.object = LoadedObject(lib)
+        self.kernel = Kernel(self.object.function(name), self.object)
+
+    def __call__(
+        self,
+        *bufs: HostBuffer,
+        global_size: tuple[int, int, int] | None = None,
+        local_size: tuple[int, int, int] | None = None,
+        vals: tuple[int, ...] = (),
+        wait: bool = False,
+    ) -> float | None:
+        threads = 0 if global_size is None else int(global_size[0])
+        return self.kernel.launch(bufs, vals, threads, max(1, CPU_COUNT.value), wait)
+
+
+class CPUDevice(Compiled):
+    """The host as a device; `CPU:1` and so on are the same processor with other memory."""
+
+    def __init__(self, device: str = "CPU"):
+        pairs = [
+            CompilerPair(ClangRenderer, ClangJITCompiler),
+            CompilerPair(CPULLVMRenderer, CPULLVMCompiler, ctrl_var=CPU_LLVM),
+        ]
+        super().__init__(
+            device,
+            CPUAllocator(self),
+            CompilerSet(pairs, ctrl_var=CPU_CC, takes_commands=True),
+            self.load,
+            group_id="host",
+        )
+
+    def load(self, name: str, lib: bytes) -> CPUProgram:
+        """A program from an object's bytes."""
+        return CPUProgram(self, name, lib)

@@ -1,0 +1,103 @@
+"""Floats that a target stores but does not compute with.
+
+`compute_in_float(types)` gives a matcher that moves arithmetic on those types to float32, rounding
+after every operation, so that results are those of native arithmetic. `bfloat16_by_bits` converts
+bfloat16 by integer operations; a target with it keeps bfloat16 in 16-bit integers. Both are meant
+for a renderer's `extra_matcher`.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from tinygrad.dtype import DType, dtypes, float_to_bf16
+from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat
+
+_COMPARES = (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)
+
+
+def bf16_bits(value: float) -> int:
+    """The 16 stored bits of a bfloat16 constant."""
+    return struct.unpack("I", struct.pack("f", float_to_bf16(value)))[0] >> 16
+
+
+def _like(scalar: DType, u: UOp) -> DType:
+    return scalar.vec(u.dtype.count)
+
+
+def compute_in_float(types: tuple[DType, ...]) -> PatternMatcher:
+    """Arithmetic and comparisons on `types` through float32; selects and moves are untouched."""
+
+    def widened(x: UOp) -> tuple[UOp, ...]:
+        return tuple(
+            s.cast(_like(dtypes.float32, s)) if s.dtype.scalar() in types else s for s in x.src
+        )
+
+    def widen_arithmetic(x: UOp) -> UOp | None:
+        if x.dtype.scalar() not in types:
+            return None
+        return x.replace(dtype=_like(dtypes.float32, x), src=widened(x)).cast(x.dtype)
+
+    def widen_compare(x: UOp) -> UOp | None:
+        return x.replace(src=widened(x)) if x.src[0].dtype.scalar() in types else None
+
+    arithmetic = tuple(GroupOp.ALU - {Ops.WHERE, *_COMPARES})
+    return PatternMatcher(
+        [
+            (UPat(arithmetic, name="x"), widen_arithmetic),
+            (UPat(_COMPARES, name="x"), widen_compare),
+        ]
+    )
+
+
+def round_to_odd(x: UOp) -> UOp:
+    """float64 to float32 such that rounding the result again to fewer bits rounds once.
+
+    Boldo and Melquiond, "Emulation of FMA and correctly rounded sums" (2008): truncate, and set
+    the last bit where the conversion was inexact.
+    """
+    near = x.cast(_like(dtypes.float32, x))
+    back = near.cast(x.dtype)
+    bits = near.bitcast(_like(dtypes.uint32, x))
+    zero = x.const_like(0)
+    too_large = (x < zero).where(back < x, x < back)
+    odd = too_large.where(bits + bits.const_like(2**32 - 1), bits + bits.const_like(1))
+    is_even = (bits & bits.const_like(1)).ne(bits.const_like(1))
+    adjusted = (back.ne(x) & is_even).where(odd, bits)
+    return adjusted.bitcast(near.dtype)
+
+
+def _double_to_narrow(x: UOp) -> UOp | None:
+    source = x.src[0]
+    if source.dtype.scalar() is not dtypes.float64 or x.dtype.scalar() not in (
+        dtypes.float16,
+        dtypes.bfloat16,
+    ):
+        return None
+    return round_to_odd(source).cast(x.dtype)
+
+
+# x86 converts float64 to float16 only through a runtime library, or by rounding twice
+round_double_once = PatternMatcher([(UPat(Ops.CAST, name="x"), _double_to_narrow)])
+
+
+def _bfloat16_cast(x: UOp) -> UOp | None:
+    source = x.src[0]
+    if source.dtype.scalar() is dtypes.bfloat16:
+        bits = source.bitcast(_like(dtypes.uint16, x)).cast(_like(dtypes.uint32, x))
+        wide = (bits << bits.const_like(16)).bitcast(_like(dtypes.float32, x))
+        return wide.cast(x.dtype) if wide.dtype is not x.dtype else wide
+    if x.dtype.scalar() is not dtypes.bfloat16:
+        return None
+    if source.dtype.scalar() is not dtypes.float32:
+        return source.cast(_like(dtypes.float32, x)).cast(x.dtype)
+    bits = source.bitcast(_like(dtypes.uint32, x))
+    half = bits.const_like(16)
+    tie = (bits >> half) & bits.const_like(1)
+    nearest = (bits + (tie + bits.const_like(0x7FFF))) >> half
+    quiet_nan = (bits >> half) | bits.const_like(0x40)
+    stored = source.ne(source).where(quiet_nan, nearest)
+    return stored.cast(_like(dtypes.uint16, x)).bitcast(x.dtype)
+
+
+bfloat16_by_bits = PatternMatcher([(UPat(Ops.CAST, name="x"), _bfloat16_cast)])
