@@ -7,9 +7,9 @@ pair per axis, FLIP one bool per axis. Sizes may be symbolic.
 """
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Self
 
+from tinygrad.helpers import prod
 from tinygrad.mixin.rearrange import plan_rearrange
 from tinygrad.uop import Ops
 
@@ -77,7 +77,7 @@ class MovementMixin:
 
     def numel(self) -> UOp | int:
         """The number of elements."""
-        return math.prod(self.shape)
+        return prod(self.shape)
 
     def _resolve_dim(self, dim: int, *, extra: bool = False) -> int:
         """A possibly negative axis as a number from 0; `extra` allows one past the last axis."""
@@ -103,16 +103,16 @@ class MovementMixin:
         inferred = [axis for axis, size in enumerate(wanted) if isinstance(size, int) and size == -1]
         if len(inferred) > 1:
             raise RuntimeError(f"only one dimension can be inferred using -1, getting {wanted}")
-        total = math.prod(self.shape)
+        total = prod(self.shape)
         if inferred:
-            known = math.prod(size for axis, size in enumerate(wanted) if axis != inferred[0])
+            known = prod(size for axis, size in enumerate(wanted) if axis != inferred[0])
             if isinstance(known, int) and known == 0:
                 raise ValueError(f"cannot infer -1 in {tuple(wanted)}: the other sizes hold 0")
             wanted[inferred[0]] = total // known
         if any(isinstance(size, int) and size < 0 for size in wanted):
             raise ValueError(f"sizes must not be negative, got {tuple(wanted)}")
         new_shape = tuple(wanted)
-        if not _same(total, math.prod(new_shape)):
+        if not _same(total, prod(new_shape)):
             raise ValueError(f"size mismatch, can't reshape ({self.shape}) -> ({new_shape})")
         return self if _same_shape(self.shape, new_shape) else self._mop(Ops.RESHAPE, new_shape)
 
@@ -193,7 +193,7 @@ class MovementMixin:
     def flatten(self, start_dim=0, end_dim=-1) -> Self:
         """The axes `start_dim` to `end_dim`, both included, made one."""
         first, last = self._resolve_dim(start_dim), self._resolve_dim(end_dim)
-        merged = math.prod(self.shape[first : last + 1])
+        merged = prod(self.shape[first : last + 1])
         return self.reshape(self.shape[:first] + (merged,) + self.shape[last + 1 :])
 
     def unflatten(self, dim: int, sizes: tuple[int, ...]) -> Self:
