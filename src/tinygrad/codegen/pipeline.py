@@ -113,7 +113,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "split group reduces",
         "needs the axis types of the optimiser; makes the arrays that the next pass lowers",
-        function=split_group_reduces,
+        function=lambda sink, ren: split_group_reduces(sink),
     ),
     Pass(
         "add local buffers",
@@ -153,7 +153,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "lower all index dtypes",
         "after the last pass that builds index expressions",
-        function=lower_index_types,
+        function=lambda sink, ren: lower_index_types(sink),
     ),
     Pass(
         "post index symbolic",

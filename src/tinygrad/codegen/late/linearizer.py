@@ -75,25 +75,34 @@ def _replace_nodes(sink: UOp, replaced: dict[UOp, UOp]) -> UOp:
 
 
 def _merge_ends(sink: UOp) -> UOp:
-    """Joins ENDs of one range that do not wait for each other; clones the range for those that do."""
+    """Joins ENDs of one range that stand side by side; the others get ranges of their own."""
     while True:
+        scopes = Scopes(sink)
         by_range: dict[UOp, list[UOp]] = {}
-        for u in sink.toposort():
+        for u in scopes.order:
             if u.op is Ops.END:
                 by_range.setdefault(u.src[1], []).append(u)
         shared = next(((r, es) for r, es in by_range.items() if len(es) > 1), None)
         if shared is None:
             return sink
         r, ends = shared
-        waiting = [e for e in ends if any(o in e.backward_slice for o in ends)]
-        if waiting:
-            # an END that follows another loop over the same range needs a loop of its own
-            sink = _clone_range(sink, r, [e for e in ends if e not in waiting], waiting)
+        beside = [e for e in ends if _may_share_loop(e, ends, scopes)]
+        if len(beside) < len(ends):
+            apart = [e for e in ends if e not in beside]
+            sink = _clone_range(sink, r, beside, apart)
             continue
         bodies = [e.src[0] for e in ends]
         statements = [s for b in bodies for s in (b.src if b.op is Ops.GROUP else (b,))]
         joined = UOp(Ops.END, ends[0].dtype, (UOp.group(*dict.fromkeys(statements)), r))
         sink = _replace_nodes(sink, dict.fromkeys(ends, joined))
+
+
+def _may_share_loop(end: UOp, ends: list[UOp], scopes: Scopes) -> bool:
+    """Whether `end` stands inside the same loops as the first of `ends`, and waits for none of them."""
+    if scopes.mask[end] != scopes.mask[ends[0]]:
+        return False
+    earlier = end.backward_slice
+    return not any(o in earlier for o in ends)
 
 
 def _fresh_axis(sink: UOp) -> int:
