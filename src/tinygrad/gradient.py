@@ -1,0 +1,210 @@
+"""Reverse-mode differentiation of graphs.
+
+In: a root node, the gradient that arrives at it, and target nodes. Out: for each target the node of
+its gradient. `pm_gradient` has one rule per operation: it gets the arriving gradient as `ctx` and the
+operation as `ret`, and gives one gradient (or None) per source. The walk is iterative, so depth is
+not limited. Called by `tensor.autograd`.
+"""
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from tinygrad.dtype import dtypes, sum_acc_dtype
+from tinygrad.uop import Ops
+from tinygrad.uop.ops import PatternMatcher, UOp, UPat, all_metadata
+
+
+def _expand_back(grad: UOp, shape: tuple) -> UOp:
+    return grad if grad.shape == shape else grad.expand(shape)
+
+
+def _sum_axes(grad: UOp, axes: tuple[int, ...]) -> UOp:
+    """Sum over `axes` (kept as size 1), accumulated in a wide enough dtype."""
+    wide = sum_acc_dtype(grad.dtype) if dtypes.is_float(grad.dtype) else grad.dtype
+    return grad.cast(wide).r(Ops.ADD, axes).cast(grad.dtype)
+
+
+def _share_of_maximum(ctx: UOp, ret: UOp) -> UOp:
+    """Equal shares for all elements that attain the maximum, counted in a dtype that can count."""
+    x, axes = ret.src[0], ret.arg[1]
+    wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+    hit = x.eq(_expand_back(ret, x.shape)).cast(wide)
+    ties = _expand_back(hit.r(Ops.ADD, axes), x.shape)
+    return (hit * _expand_back(ctx.cast(wide), x.shape) / ties).cast(x.dtype)
+
+
+def _product_without(ctx: UOp, ret: UOp) -> UOp:
+    """d prod / d x_i, the product of all the others, exact also where elements are zero."""
+    x, axes = ret.src[0], ret.arg[1]
+    is_zero = x.eq(0)
+    safe = is_zero.where(x.const_like(1), x)
+    others = _expand_back(safe.r(Ops.MUL, axes), x.shape)
+    zeros = _expand_back(is_zero.cast(dtypes.int32).r(Ops.ADD, axes), x.shape)
+    nothing = x.const_like(0)
+    at_zero = zeros.eq(1).where(others, nothing)
+    elsewhere = zeros.eq(0).where(others / safe, nothing)
+    return _expand_back(ctx, x.shape) * is_zero.where(at_zero, elsewhere)
+
+
+def reduce_gradient(ctx: UOp, ret: UOp, op: Ops) -> tuple[UOp]:
+    """The gradient of a REDUCE_AXIS with operation `op`, for its one source."""
+    if op is Ops.ADD:
+        return (_expand_back(ctx, ret.src[0].shape),)
+    if op is Ops.MAX:
+        return (_share_of_maximum(ctx, ret),)
+    if op is Ops.MUL:
+        return (_product_without(ctx, ret),)
+    raise RuntimeError(f"no gradient is known for a reduction by {op}")
+
+
+def _cast_gradient(ctx: UOp, ret: UOp):
+    was = ret.src[0].dtype
+    return (ctx.cast(was) if dtypes.is_float(was) and dtypes.is_float(ret.dtype) else None,)
+
+
+def _maximum_gradient(ctx: UOp, ret: UOp):
+    left, right = ret.src
+    tie, nothing = ctx * 0.5, ctx.const_like(0)
+    equal = left.eq(right)
+    return tuple(
+        equal.where(tie, greater.where(ctx, nothing)) for greater in (left.gt(right), left.lt(right))
+    )
+
+
+def _power_gradient(ctx: UOp, ret: UOp):
+    base, exponent = ret.src
+    nothing = ctx.const_like(0)
+    slope = exponent * base.alu(Ops.POW, exponent - 1)
+    of_base = exponent.eq(0).where(nothing, ctx * slope)
+    flat = base.eq(0).bitwise_and(exponent.lt(0).logical_not())
+    of_exponent = flat.where(nothing, ctx * ret * (base.log2() * math.log(2)))
+    return of_base, of_exponent
+
+
+def _where_gradient(ctx: UOp, ret: UOp):
+    condition = ret.src[0]
+    nothing = ctx.const_like(0)
+    return None, condition.where(ctx, nothing), condition.where(nothing, ctx)
+
+
+def _expand_gradient(ctx: UOp, ret: UOp):
+    shape = ret.src[0].shape
+    grown = tuple(i for i, (a, b) in enumerate(zip(shape, ret.shape)) if a is not b and a != b)
+    return (_sum_axes(ctx, grown), None)
+
+
+def _pad_gradient(ctx: UOp, ret: UOp):
+    inner = tuple((before, before + size) for (before, _), size in zip(ret.marg, ret.src[0].shape))
+    return (ctx.shrink(inner), None, None)
+
+
+def _shrink_gradient(ctx: UOp, ret: UOp):
+    around = tuple((begin, size - end) for (begin, end), size in zip(ret.marg, ret.src[0].shape))
+    return (ctx.pad(around), None, None)
+
+
+def _permute_gradient(ctx: UOp, ret: UOp):
+    order = ret.marg
+    return (ctx.permute(tuple(order.index(i) for i in range(len(order)))),)
+
+
+def _multi_gradient(ctx: UOp, ret: UOp):
+    return tuple(
+        ctx.shard(ret.device, ret.axis).src[0] if isinstance(ctx.device, str) else _unwrapped(ctx, ret)
+        for _ in ret.src
+    )
+
+
+def _unwrapped(ctx: UOp, ret: UOp) -> UOp:
+    return ctx.src[0] if ctx.op is Ops.MULTI and ctx.arg == ret.arg else ctx
+
+
+_LN2 = math.log(2)
+
+# ruff: format off
+pm_gradient = PatternMatcher([
+    (UPat(Ops.CAST, name="ret"), _cast_gradient),
+    (UPat(Ops.ADD), lambda ctx: (ctx, ctx)),
+    (UPat(Ops.SUB), lambda ctx: (ctx, -ctx)),
+    (UPat(Ops.NEG), lambda ctx: (-ctx,)),
+    (UPat(Ops.MUL, name="ret"), lambda ctx, ret: (ret.src[1] * ctx, ret.src[0] * ctx)),
+    (UPat(Ops.RECIPROCAL, name="ret"), lambda ctx, ret: (-ctx * ret * ret,)),
+    (UPat(Ops.FDIV, name="ret"), lambda ctx, ret: (ctx / ret.src[1], -ctx * ret / ret.src[1])),
+    (UPat(Ops.SIN, name="ret"), lambda ctx, ret: ((math.pi / 2 - ret.src[0]).sin() * ctx,)),
+    (UPat(Ops.LOG2, name="ret"), lambda ctx, ret: (ctx / (ret.src[0] * _LN2),)),
+    (UPat(Ops.EXP2, name="ret"), lambda ctx, ret: (ret * ctx * _LN2,)),
+    (UPat(Ops.SQRT, name="ret"), lambda ctx, ret: (ctx / (ret * 2),)),
+    (UPat(Ops.TRUNC, name="ret"), lambda ctx, ret: (ctx.const_like(0),)),
+    (UPat((Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)), lambda ctx: (None, None)),
+    (UPat(Ops.POW, name="ret"), _power_gradient),
+    (UPat(Ops.MAX, name="ret"), _maximum_gradient),
+    (UPat(Ops.WHERE, name="ret"), _where_gradient),
+    (UPat(Ops.REDUCE_AXIS, name="ret"), lambda ctx, ret: reduce_gradient(ctx, ret, ret.arg[0])),
+    (UPat(Ops.CONTIGUOUS), lambda ctx: (ctx,)),
+    (UPat(Ops.CONTIGUOUS_BACKWARD), lambda ctx: (ctx.contiguous(),)),
+    (UPat((Ops.ASSIGN, Ops.AFTER)), lambda ctx: (None, ctx)),
+    (UPat(Ops.RESHAPE, name="ret"), lambda ctx, ret: (ctx.reshape(ret.src[0].shape), None)),
+    (UPat(Ops.EXPAND, name="ret"), _expand_gradient),
+    (UPat(Ops.PAD, name="ret"), _pad_gradient),
+    (UPat(Ops.SHRINK, name="ret"), _shrink_gradient),
+    (UPat(Ops.PERMUTE, name="ret"), _permute_gradient),
+    (UPat(Ops.FLIP, name="ret"), lambda ctx, ret: (ctx._mop(Ops.FLIP, ret.arg),)),
+    (UPat(Ops.COPY, name="ret"), lambda ctx, ret: (ctx.copy_to_device(ret.src[0].device), None)),
+    (UPat(Ops.MULTI, name="ret"), _multi_gradient),
+    (UPat((Ops.DETACH, Ops.BITCAST)), lambda ctx: (None,)),
+])
+# ruff: format on
+
+_NO_PATH = frozenset({Ops.DETACH, Ops.BITCAST})
+
+
+def _paths_to(root: UOp, targets: set[UOp]) -> list[UOp]:
+    """The nodes below which a target lies, sources before consumers."""
+    leads: dict[UOp, None] = {}
+    for node in root.toposort():
+        if node.op in _NO_PATH:
+            continue
+        if any(s in leads or s in targets for s in node.src):
+            leads[node] = None
+    return list(leads)
+
+
+def _note_backward(grad: UOp, forward: UOp) -> None:
+    """Marks gradient nodes with the name of the forward call they belong to."""
+    notes = all_metadata.get(forward)
+    if notes and grad not in all_metadata:
+        all_metadata[grad] = tuple(dataclasses.replace(note, backward=True) for note in notes)
+
+
+def compute_gradient(root: UOp, root_grad: UOp, targets: set[UOp]) -> dict[UOp, UOp]:
+    """Gradients of every node on a path from `root` to `targets`, the targets among them.
+
+    A target that `root` does not depend on is absent. Raises RuntimeError for an operation without a
+    gradient rule.
+    """
+    grads: dict[UOp, UOp] = {root: root_grad}
+    for node in reversed(_paths_to(root, targets)):
+        arriving = grads.get(node)
+        if arriving is None:
+            continue
+        parts = _kernel_parts(arriving, node) or pm_gradient.rewrite(node, ctx=arriving)
+        if parts is None:
+            raise RuntimeError(f"no gradient is known for {node.op}: detach() what needs none")
+        for source, part in zip(node.src, parts):
+            if part is None:
+                continue
+            known = grads.get(source)
+            grads[source] = part if known is None else known + part
+            _note_backward(grads[source], node)
+    return grads
+
+
+def _kernel_parts(arriving: UOp, node: UOp):
+    """Gradients of a custom kernel's inputs: the user's function sees the gradient and the node."""
+    if node.op is not Ops.CUSTOM_KERNEL:
+        return None
+    fxn = getattr(node.arg, "grad_fxn", None)
+    if fxn is None:
+        raise RuntimeError("a custom kernel without grad_fxn has no gradient: pass grad_fxn=")
+    return tuple(fxn(arriving, node))

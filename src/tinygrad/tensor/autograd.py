@@ -1,0 +1,71 @@
+"""Gradients of tensors.
+
+In: a scalar tensor (or a gradient for it) and targets. Out: gradient tensors, lazily built by
+`tinygrad.gradient`; nothing runs here.
+"""
+from __future__ import annotations
+
+from typing import Self
+
+from tinygrad.gradient import compute_gradient
+from tinygrad.tensor.core import TensorCore, live_tensors
+
+
+class AutogradMixin(TensorCore):
+    """Reverse-mode differentiation."""
+
+    __slots__ = ()
+
+    def gradient(
+        self, *targets: Self, gradient: Self | None = None, materialize_grads=False
+    ) -> list[Self]:
+        """The gradients of `self` with respect to `targets`, one tensor of the target's shape each.
+
+        `gradient` is the gradient of `self`; without it `self` must be a scalar. A target `self` does
+        not depend on raises RuntimeError, or gives zeros with `materialize_grads`.
+
+        ```
+        x = Tensor([3.0]); (x * x).sum().gradient(x)[0].tolist()  # [6.0]
+        ```
+        """
+        for t in (self, *targets):
+            if not t.is_floating_point():
+                raise RuntimeError(f"only float tensors have gradients, got {t.dtype}: cast first")
+        if gradient is None:
+            if self.shape != ():
+                raise RuntimeError(
+                    f"gradient starts from a scalar, got shape {self.shape}: reduce it, or pass gradient="
+                )
+            seed = self.uop.const_like(1.0)
+        else:
+            if gradient.shape != self.shape:
+                raise RuntimeError(f"gradient has shape {gradient.shape}, expected {self.shape}")
+            seed = gradient.uop
+        found = compute_gradient(self.uop, seed, {t.uop for t in targets})
+        results = []
+        for t in targets:
+            if (node := found.get(t.uop)) is not None:
+                results.append(self._wrap(node, None))
+            elif materialize_grads:
+                results.append(t.zeros_like(requires_grad=None))
+            else:
+                raise RuntimeError(
+                    f"the result does not depend on the target {t!r}: "
+                    "pass materialize_grads=True to get zeros"
+                )
+        return results
+
+    def backward(self, gradient: Self | None = None) -> Self:
+        """Adds to `.grad` of every tensor in the graph that has `requires_grad=True`; returns self.
+
+        ```
+        w = Tensor([2.0], requires_grad=True); (w * 3).sum().backward(); w.grad.tolist()  # [3.0]
+        ```
+        """
+        inside = self.uop.toposort()
+        wanting = [t for t in live_tensors() if t.requires_grad is True and t.uop in inside]
+        for t, grad in zip(wanting, self.gradient(*wanting, gradient=gradient, materialize_grads=True)):
+            if grad.shape != t.shape:
+                raise AssertionError(f"gradient of shape {grad.shape} for a tensor of {t.shape}")
+            t.grad = grad if t.grad is None else t.grad + grad
+        return self

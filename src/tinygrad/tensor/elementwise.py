@@ -1,0 +1,462 @@
+"""Elementwise mathematics on tensors.
+
+What is exact for every operand kind comes from `mixin.math`; here is what needs to know that the
+operands are tensors: promotion to float, Python's rounding of quotients, NaN and infinity, and the
+functions that NumPy and PyTorch users expect. Shapes broadcast, dtypes promote.
+"""
+from __future__ import annotations
+
+import math
+from typing import Literal, Self
+
+from tinygrad.dtype import ConstType, DTypeLike, dtypes, least_upper_dtype, least_upper_float, to_dtype
+from tinygrad.tensor.core import TensorCore, broadcast_shapes
+from tinygrad.uop.ops import Ops, sint
+
+_LN2 = math.log(2)
+
+
+class ElementwiseMixin(TensorCore):
+    """Arithmetic, comparison, choice, rounding, elementary functions, activations."""
+
+    __slots__ = ()
+
+    def _as_float(self) -> Self:
+        """`self`, cast to a float dtype if it has none."""
+        return self if dtypes.is_float(self.dtype) else self.cast(least_upper_float(self.dtype))
+
+    def _is_unsigned(self) -> bool:
+        return dtypes.is_unsigned(self.dtype) or self.dtype is dtypes.bool
+
+    # ---- arithmetic
+
+    def neg(self) -> Self:
+        """`-self`; of bools the complement."""
+        return self.logical_not() if self.dtype is dtypes.bool else self * -1
+
+    def sub(self, x, reverse=False) -> Self:
+        """`self - x`."""
+        left, right = self._broadcasted(x, reverse)
+        if left.dtype is dtypes.bool:
+            left, right = left.cast(dtypes.default_int), right.cast(dtypes.default_int)
+        return left + -right
+
+    def reciprocal(self) -> Self:
+        """`1 / self` as a float."""
+        return self._as_float().alu(Ops.RECIPROCAL)
+
+    def div(
+        self, x, reverse=False, rounding_mode: Literal["trunc", "floor"] | None = None
+    ) -> Self:
+        """`self / x` as a float, or the quotient rounded ("trunc", "floor") in the common dtype.
+
+        ```
+        Tensor([-7, 7]).div(2).tolist()                         # [-3.5, 3.5]
+        Tensor([-7, 7]).div(2, rounding_mode="floor").tolist()  # [-4, 3]
+        ```
+        Raises RuntimeError for another rounding mode.
+        """
+        top, bottom = self._broadcasted(x, reverse)
+        if rounding_mode is None:
+            return top._as_float() * bottom.reciprocal()
+        if rounding_mode not in ("trunc", "floor"):
+            raise RuntimeError(f"rounding_mode is None, 'trunc' or 'floor', got {rounding_mode!r}")
+        if dtypes.is_float(top.dtype):
+            ratio = top * bottom.reciprocal()
+            return ratio.trunc() if rounding_mode == "trunc" else ratio.floor()
+        if top.dtype is dtypes.bool:
+            top, bottom = top.cast(dtypes.uint8), bottom.cast(dtypes.uint8)
+        whole = top.alu(Ops.IDIV, bottom)
+        if rounding_mode == "trunc" or top._is_unsigned():
+            return whole
+        # C rounds toward zero: one less where the signs differ and something is left over
+        left_over = (top.alu(Ops.MOD, bottom) != 0) & ((top < 0) != (bottom < 0))
+        return whole - left_over.cast(whole.dtype)
+
+    def mod(self, x, reverse=False) -> Self:
+        """Remainder with the sign of the divisor, as Python's `%`."""
+        top, bottom = self._broadcasted(x, reverse)
+        if dtypes.is_float(top.dtype):
+            return top - top.div(bottom, rounding_mode="floor") * bottom
+        if top.dtype is dtypes.bool:
+            top, bottom = top.cast(dtypes.uint8), bottom.cast(dtypes.uint8)
+        rest = top.alu(Ops.MOD, bottom)
+        if top._is_unsigned():
+            return rest
+        wrong_side = (rest != 0) & ((rest < 0) != (bottom < 0))
+        return rest + wrong_side.where(bottom, 0)
+
+    def __floordiv__(self, x) -> Self:
+        return self.div(x, rounding_mode="floor")
+
+    def __rfloordiv__(self, x) -> Self:
+        return self.div(x, reverse=True, rounding_mode="floor")
+
+    def pow(self, x, reverse=False) -> Self:
+        """`self ** x`. Integers stay integers; a negative integer exponent raises RuntimeError.
+
+        ```
+        Tensor([1, 2, 3]).pow(2).tolist()  # [1, 4, 9]
+        ```
+        """
+        if not reverse and isinstance(x, (int, float)) and not isinstance(x, bool):
+            return self._power_of_number(x)
+        base, exponent = self._broadcasted(x, reverse)
+        if dtypes.is_float(base.dtype):
+            return base.alu(Ops.POW, exponent)
+        wide = dtypes.float64 if base.dtype.itemsize > 3 else dtypes.float32
+        return base.cast(wide).alu(Ops.POW, exponent.cast(wide)).round().cast(base.dtype)
+
+    def _power_of_number(self, x: float) -> Self:
+        """`self ** x` for a Python number: products for small whole exponents, else POW."""
+        if not dtypes.is_float(self.dtype):
+            if isinstance(x, float):
+                return self.cast(least_upper_dtype(self.dtype, dtypes.default_float)).pow(x)
+            if x < 0:
+                raise RuntimeError(f"an integer tensor has no power {x}: cast it to a float dtype")
+        if x == 0:
+            # inf ** 0 and nan ** 0 are 1, and the slope is 0
+            return self.ones_like() if not self.requires_grad else self.detach() * 0 + 1
+        if float(x).is_integer() and abs(x) <= 64:
+            power = self._whole_power(abs(int(x)))
+            return power if x > 0 else power.reciprocal()
+        if x == 0.5:
+            return self.sqrt()
+        if x == -0.5:
+            return self.rsqrt()
+        base, exponent = self._broadcasted(x)
+        return base.alu(Ops.POW, exponent)
+
+    def _whole_power(self, exponent: int) -> Self:
+        """Product by repeated squaring; `exponent` is at least 1."""
+        result, square = None, self
+        while True:
+            if exponent & 1:
+                result = square if result is None else result * square
+            exponent >>= 1
+            if not exponent:
+                return result
+            square = square * square
+
+    def __pow__(self, x) -> Self:
+        return self.pow(x)
+
+    def __rpow__(self, x) -> Self:
+        return self.pow(x, reverse=True)
+
+    def __ipow__(self, x) -> Self:
+        return self.assign(self.pow(x))
+
+    # ---- in-place operators
+
+    def __iadd__(self, x) -> Self:
+        return self.assign(self + x)
+
+    def __isub__(self, x) -> Self:
+        return self.assign(self - x)
+
+    def __imul__(self, x) -> Self:
+        return self.assign(self * x)
+
+    def __itruediv__(self, x) -> Self:
+        return self.assign(self / x)
+
+    def __ifloordiv__(self, x) -> Self:
+        return self.assign(self // x)
+
+    def __imod__(self, x) -> Self:
+        return self.assign(self % x)
+
+    def __iand__(self, x) -> Self:
+        return self.assign(self & x)
+
+    def __ior__(self, x) -> Self:
+        return self.assign(self | x)
+
+    def __ixor__(self, x) -> Self:
+        return self.assign(self ^ x)
+
+    def __ilshift__(self, x) -> Self:
+        return self.assign(self << x)
+
+    def __irshift__(self, x) -> Self:
+        return self.assign(self >> x)
+
+    # ---- bits
+
+    def _shift_amount(self, x) -> int:
+        if not isinstance(x, int) or x < 0:
+            raise RuntimeError(f"shifts take a whole number of bits of 0 or more, got {x!r}")
+        if not dtypes.is_int(self.dtype):
+            raise RuntimeError(f"only integers are shifted, got {self.dtype}")
+        return x
+
+    def lshift(self, x, reverse=False) -> Self:
+        """`self << x`: a product with `2 ** x`, wrapping as the dtype does."""
+        if isinstance(x, TensorCore) or reverse:
+            return self._binop(Ops.SHL, x, reverse)
+        return self * (1 << self._shift_amount(x))
+
+    def rshift(self, x, reverse=False) -> Self:
+        """`self >> x`: rounds down, as a floor division by `2 ** x`."""
+        if isinstance(x, TensorCore) or reverse:
+            return self._binop(Ops.SHR, x, reverse)
+        amount = self._shift_amount(x)
+        if self._is_unsigned():
+            return self.idiv(1 << amount)
+        return self // (1 << amount)
+
+    def bitwise_not(self) -> Self:
+        """`~self`; of bools the complement. Raises RuntimeError for floats."""
+        if self.dtype is dtypes.bool:
+            return self.logical_not()
+        self._require_bits("bitwise_not")
+        return self ^ -1 if not self._is_unsigned() else self ^ dtypes.max(self.dtype)
+
+    # ---- comparison and choice
+
+    def ne(self, x) -> Self:
+        """`self != x` as bool."""
+        return self._binop(Ops.CMPNE, x, False)
+
+    def logical_not(self) -> Self:
+        """True where `self` is zero."""
+        return self.cast(dtypes.bool)._binop(Ops.CMPNE, True, False)
+
+    def where(self: Self, x, y) -> Self:
+        """`x` where `self` is true, else `y`; all three broadcast, `x` and `y` promote.
+
+        ```
+        Tensor([True, False]).where(1, Tensor([5, 6])).tolist()  # [1, 6]
+        ```
+        """
+        if isinstance(x, TensorCore):
+            x, y = x._broadcasted(y)
+        elif isinstance(y, TensorCore):
+            y, x = y._broadcasted(x)
+        else:
+            x, y = self._two_numbers(x, y)
+        shape = broadcast_shapes(self.shape, x.shape)
+        condition = self.cast(dtypes.bool)._broadcast_to(shape)
+        return condition.alu(Ops.WHERE, x._broadcast_to(shape), y._broadcast_to(shape))
+
+    def _two_numbers(self, x: ConstType | sint, y: ConstType | sint) -> tuple[Self, Self]:
+        """Two numbers as scalar tensors of their common dtype."""
+        make = type(self)
+        one, two = (
+            make.from_uop(v, device=self.device) if hasattr(v, "op") else make(v, device=self.device)
+            for v in (x, y)
+        )
+        common = least_upper_dtype(one.dtype, two.dtype)
+        return one.cast(common), two.cast(common)
+
+    def masked_fill(self: Self, mask: Self, value: Self | ConstType) -> Self:
+        """`value` where `mask` is true, else `self`."""
+        return mask.where(value, self)
+
+    def maximum(self, x) -> Self:
+        """The larger of `self` and `x`; equal values share the gradient."""
+        return self._binop(Ops.MAX, x, False)
+
+    def minimum(self, x) -> Self:
+        """The smaller of `self` and `x`."""
+        left, right = self._broadcasted(x)
+        return left._inverse().maximum(right._inverse())._inverse()
+
+    def _inverse(self) -> Self:
+        """Reverses the order of values, exactly, within the dtype."""
+        return -self if dtypes.is_float(self.dtype) else self.bitwise_not()
+
+    def isclose(self, other: Self, rtol: float = 1e-05, atol: float = 1e-08, equal_nan=False) -> Self:
+        """Where `|self - other| <= atol + rtol * |other|`; equal infinities are close."""
+        near = (self - other).abs() <= atol + rtol * other.abs()
+        close = (self.isfinite() & other.isfinite() & near) | (self == other)
+        return close | (self.isnan() & other.isnan()) if equal_nan else close
+
+    def allclose(self, other: Self, rtol: float = 1e-05, atol: float = 1e-08, equal_nan=False) -> bool:
+        """Whether `isclose` holds for every element, as a Python bool (runs the kernels)."""
+        return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
+
+    # ---- rounding and sign
+
+    def trunc(self) -> Self:
+        """Rounded toward zero; integers unchanged."""
+        return self.alu(Ops.TRUNC) if dtypes.is_float(self.dtype) else self
+
+    def round(self: Self) -> Self:
+        """Rounded to the nearest whole number, halves to the even one.
+
+        ```
+        Tensor([0.5, 1.5, -2.5]).round().tolist()  # [0.0, 2.0, -2.0]
+        ```
+        """
+        if not dtypes.is_float(self.dtype):
+            return self
+        whole = self.trunc()
+        distance = (self - whole).abs()
+        is_odd = (whole * 0.5).trunc() * 2 != whole
+        away = (distance > 0.5) | ((distance == 0.5) & is_odd)
+        return away.where(whole + self.sign(), whole)
+
+    def sign(self) -> Self:
+        """-1, 0 or 1; NaN stays NaN."""
+        unit = (self > 0).where(self.const_like(1), self.const_like(0))
+        signed = unit if self._is_unsigned() else (self < 0).where(self.const_like(-1), unit)
+        return self.isnan().where(self, signed) if dtypes.is_float(self.dtype) else signed
+
+    def abs(self) -> Self:
+        """`|self|`."""
+        return self if self._is_unsigned() else self * self.sign().detach()
+
+    def copysign(self, other) -> Self:
+        """The magnitude of `self` with the sign of `other`; -0.0 counts as negative."""
+        magnitude, sign_of = self._as_float()._broadcasted(other)
+        negative = (sign_of < 0) | ((sign_of == 0) & (sign_of.reciprocal() < 0))
+        return magnitude.abs() * negative.where(-1.0, 1.0).cast(magnitude.dtype)
+
+    def lerp(self, end: Self, weight: Self | float) -> Self:
+        """`self + (end - self) * weight`; for uint8 with weights in 1/128."""
+        if self.dtype is dtypes.uint8 and isinstance(weight, TensorCore):
+            steps = (weight * 128 + 0.5).cast(dtypes.int16)
+            moved = (end.cast(dtypes.int16) - self.cast(dtypes.int16)) * steps + 64
+            return (self.cast(dtypes.int16) + moved.rshift(7)).cast(dtypes.uint8)
+        return self + (end - self) * weight
+
+    # ---- elementary functions
+
+    def sqrt(self) -> Self:
+        """Square root as a float; NaN below zero."""
+        return self._as_float().alu(Ops.SQRT)
+
+    def sin(self) -> Self:
+        """Sine of radians."""
+        return self._as_float().alu(Ops.SIN)
+
+    def cos(self) -> Self:
+        """Cosine of radians."""
+        x = self._as_float()
+        if x.dtype.itemsize < 4:
+            return (math.pi / 2 - x.cast(dtypes.float32)).sin().cast(x.dtype)
+        return (math.pi / 2 - x).sin()
+
+    def tan(self) -> Self:
+        """Tangent of radians."""
+        return self.sin() / self.cos()
+
+    def exp2(self) -> Self:
+        """`2 ** self`."""
+        return self._as_float().alu(Ops.EXP2)
+
+    def exp(self) -> Self:
+        """`e ** self`; half precision is computed in float32."""
+        x = self._as_float()
+        if x.dtype.itemsize < 4:
+            return (x.cast(dtypes.float32) * (1 / _LN2)).exp2().cast(x.dtype)
+        return (x * (1 / _LN2)).exp2()
+
+    def log2(self) -> Self:
+        """Binary logarithm; -inf at 0, NaN below."""
+        return self._as_float().alu(Ops.LOG2)
+
+    def log(self) -> Self:
+        """Natural logarithm; -inf at 0, NaN below."""
+        return self.log2() * _LN2
+
+    def sinh(self) -> Self:
+        """Hyperbolic sine."""
+        return (self.exp() - self.neg().exp()) / 2
+
+    def cosh(self) -> Self:
+        """Hyperbolic cosine."""
+        return (self.exp() + self.neg().exp()) / 2
+
+    def tanh(self) -> Self:
+        """Hyperbolic tangent."""
+        return 2.0 * (2.0 * self).sigmoid() - 1.0
+
+    def asin(self) -> Self:
+        """Inverse sine, by Abramowitz and Stegun 4.4.46 (error below 2e-8)."""
+        coefficients = (
+            -0.0012624911, 0.0066700901, -0.0170881256, 0.0308918810,
+            -0.0501743046, 0.0889789874, -0.2145988016, 1.5707963050,
+        )  # fmt: skip
+        size = self.abs()
+        near = math.pi / 2 - (1.0 - size).sqrt() * _horner(size, coefficients)
+        return self.sign() * near
+
+    def acos(self) -> Self:
+        """Inverse cosine."""
+        return math.pi / 2 - self.asin()
+
+    def atan(self) -> Self:
+        """Inverse tangent."""
+        return (self / (1 + self * self).sqrt()).asin()
+
+    def asinh(self) -> Self:
+        """Inverse hyperbolic sine."""
+        return (self + (self.square() + 1).sqrt()).log()
+
+    def acosh(self) -> Self:
+        """Inverse hyperbolic cosine; NaN below 1."""
+        return (self + (self.square() - 1).sqrt()).log()
+
+    def atanh(self) -> Self:
+        """Inverse hyperbolic tangent."""
+        return ((1 + self) / (1 - self)).log() / 2
+
+    def erf(self) -> Self:
+        """Error function, by Abramowitz and Stegun 7.1.26 (error below 1.5e-7)."""
+        size = self.abs()
+        t = 1.0 / (1.0 + 0.3275911 * size)
+        series = _horner(t, (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
+        return self.sign() * (1.0 - t * series * (-self.square()).exp())
+
+    def logaddexp(self, other) -> Self:
+        """`log(exp(self) + exp(other))` without overflow."""
+        left, right = self._as_float()._broadcasted(other)
+        top = left.maximum(right).detach()
+        shift = top.isinf().where(0.0, top)
+        return ((left - shift).exp() + (right - shift).exp()).log() + shift
+
+    def sigmoid(self) -> Self:
+        """`1 / (1 + exp(-self))`."""
+        return (1 + (self._as_float() * (-1 / _LN2)).exp2()).reciprocal()
+
+    # ---- activations
+
+    def logsigmoid(self) -> Self:
+        """`log(sigmoid(self))` without overflow."""
+        return -((-self).softplus())
+
+    def softplus(self, beta=1.0) -> Self:
+        """`log(1 + exp(beta * self)) / beta`, a smooth relu."""
+        scaled = self * beta
+        return scaled.logaddexp(0.0) * (1 / beta)
+
+    def softsign(self) -> Self:
+        """`self / (1 + |self|)`."""
+        return self / (1 + self.abs())
+
+    def mish(self) -> Self:
+        """`self * tanh(softplus(self))` (Misra, arXiv:1908.08681)."""
+        return self * self.softplus().tanh()
+
+    def elu(self, alpha=1.0) -> Self:
+        """`self` above zero, `alpha * (exp(self) - 1)` below (Clevert et al., arXiv:1511.07289)."""
+        return self.relu() - alpha * (1 - self.exp()).relu()
+
+    def celu(self, alpha=1.0) -> Self:
+        """The elu that is smooth for every alpha (Barron, arXiv:1704.07483)."""
+        return self.maximum(0) + (alpha * ((self / alpha).exp() - 1)).minimum(0)
+
+    def selu(self, alpha=1.67326, gamma=1.0507) -> Self:
+        """The self-normalizing elu (Klambauer et al., arXiv:1706.02515)."""
+        return gamma * (self >= 0).detach().where(self, alpha * (self.exp() - 1))
+
+
+def _horner(x, coefficients):
+    """The polynomial with `coefficients`, highest power first."""
+    total = coefficients[0]
+    for c in coefficients[1:]:
+        total = total * x + c
+    return total

@@ -1,0 +1,262 @@
+"""Matrix products and decompositions."""
+from __future__ import annotations
+
+import string
+from typing import Self, Sequence
+
+from tinygrad.dtype import DTypeLike, least_upper_dtype, sum_acc_dtype, to_dtype
+from tinygrad.helpers import argfix
+from tinygrad.tensor.core import TensorCore
+
+
+class LinalgMixin(TensorCore):
+    """dot, einsum, qr, svd."""
+
+    __slots__ = ()
+
+    def dot(self, w: Self, dtype: DTypeLike | None = None) -> Self:
+        """Matrix product over the last axis of `self` and the last but one of `w` (or its only one).
+
+        Leading axes broadcast; vectors count as a row or a column. `dtype` sets the type of the sum.
+        Raises RuntimeError where the lengths differ or an operand is a scalar.
+        """
+        if self.ndim == 0 or w.ndim == 0:
+            raise RuntimeError(f"both tensors need to be at least 1D, got {self.ndim}D and {w.ndim}D")
+        contract = max(w.ndim - 2, 0)
+        if self.shape[-1] != w.shape[contract]:
+            raise RuntimeError(f"cannot dot {self.shape} and {w.shape}: the inner lengths differ")
+        rows = self if w.ndim == 1 or self.ndim == 1 else self.unsqueeze(-2)
+        columns = w if w.ndim == 1 else w.transpose(-1, -2)
+        if self.ndim == 1 and w.ndim > 1:
+            rows = self.unsqueeze(0)
+        common = least_upper_dtype(self.dtype, w.dtype)
+        product = rows * columns
+        total = product.sum(-1, dtype=dtype if dtype is not None else sum_acc_dtype(product.dtype))
+        return total.cast(common if dtype is None else to_dtype(dtype))
+
+    def matmul(self, x: Self, reverse=False, dtype: DTypeLike | None = None) -> Self:
+        """`self @ x`, or `x @ self` with `reverse`."""
+        return x.dot(self, dtype=dtype) if reverse else self.dot(x, dtype=dtype)
+
+    def __matmul__(self, x: Self) -> Self:
+        return self.matmul(x)
+
+    def __rmatmul__(self, x: Self) -> Self:
+        return self.matmul(x, True)
+
+    def __imatmul__(self, x: Self) -> Self:
+        return self.assign(self.matmul(x))
+
+    @classmethod
+    def einsum(
+        cls, formula: str, *operands: Self | Sequence[Self], dtype: DTypeLike | None = None
+    ) -> Self:
+        """Products summed as Einstein's convention says: `Tensor.einsum("ij,jk->ik", a, b)`.
+
+        "..." stands for any leading axes. Raises AssertionError for a formula that does not fit.
+        """
+        tensors = list(argfix(*operands))
+        inputs, output = _parse_einsum(formula, [t.ndim for t in tensors])
+        sizes: dict[str, int] = {}
+        for letters, t in zip(inputs, tensors):
+            for letter, size in zip(letters, t.shape):
+                if sizes.setdefault(letter, size) not in (size, 1) and size != 1:
+                    raise AssertionError(f"axis {letter!r} has the lengths {sizes[letter]} and {size}")
+                sizes[letter] = size if sizes[letter] == 1 else sizes[letter]
+        order = sorted(sizes)
+        aligned = [_align(t, letters, order) for letters, t in zip(inputs, tensors)]
+        product = aligned[0]
+        for t in aligned[1:]:
+            product = product * t
+        product = product._broadcast_to(tuple(sizes[letter] for letter in order))
+        gone = tuple(i for i, letter in enumerate(order) if letter not in output)
+        total = product.sum(gone, dtype=dtype) if gone else product
+        kept = [letter for letter in order if letter in output]
+        result = total.permute([kept.index(letter) for letter in output]) if kept else total
+        return result if dtype is None else result.cast(dtype)
+
+    # ---- decompositions
+
+    def qr(self) -> tuple[Self, Self]:
+        """`(Q, R)` with `Q @ R == self`, Q orthogonal, R upper triangular, for each matrix.
+
+        Householder reflections (Golub and Van Loan, Matrix Computations, 5.2).
+        """
+        if self.ndim < 2:
+            raise RuntimeError(f"expected two or more dimensions, got {self.ndim}")
+        *batch, rows, columns = self.shape
+        r = self
+        q = self.eye(rows, dtype=self.dtype, device=self.device).expand(*batch, rows, rows).contiguous()
+        for i in range(min(rows, columns)):
+            below = r[..., i:rows, i : i + 1]
+            length = below.square().sum(-2, keepdim=True).sqrt()
+            head = below[..., 0:1, :]
+            side = (head < 0).where(1.0, -1.0).cast(self.dtype)
+            pivot = head - side * length
+            usable = length != 0
+            v = below / usable.where(pivot, 1.0)
+            v = v[..., 1:, :].pad((None,) * len(batch) + ((1, 0), None)) + _unit_head(v)
+            scale = usable.where(-side * pivot / usable.where(length, 1.0), 0.0)
+            down = (None,) * len(batch) + ((i, 0), None)
+            full = v.pad(down)
+            r = (r - (full * scale) @ (full.transpose(-2, -1) @ r)).contiguous()
+            q = (q - (q @ full) @ (full * scale).transpose(-2, -1)).contiguous()
+        return q, r
+
+    def svd(self, full_matrices=True) -> tuple[Self, Self, Self]:
+        """`(U, S, V)` with `U @ diag(S) @ V == self`, S not increasing, for each matrix.
+
+        One-sided Jacobi rotations of column pairs in round-robin order (Brent and Luk, 1985).
+        """
+        if self.ndim < 2:
+            raise RuntimeError(f"expected two or more dimensions, got {self.ndim}")
+        *batch, rows, columns = self.shape
+        if rows < columns:
+            u, s, v = self.transpose(-2, -1).svd(full_matrices)
+            return v.transpose(-2, -1), s, u.transpose(-2, -1)
+        work, turns = self, self.eye(columns, dtype=self.dtype, device=self.device)
+        turns = turns.expand(*batch, columns, columns).contiguous()
+        sweeps = max(1, columns - 1 + columns % 2) * (columns.bit_length() + 4)
+        order = list(range(columns))
+        for step in range(sweeps if columns > 1 else 0):
+            pairs = _round_robin(order, step)
+            work, turns = _rotate_both(work, turns, pairs)
+        norms = work.square().sum(-2).sqrt()
+        s, rank = norms.sort(dim=-1, descending=True)
+        pick = rank.unsqueeze(-2)
+        u = work.gather(-1, pick.expand(*batch, rows, columns))
+        v = turns.gather(-1, pick.expand(*batch, columns, columns))
+        u = u / (s != 0).where(s, 1.0).unsqueeze(-2)
+        if full_matrices and rows > columns:
+            u = _completed(u)
+        return u, s, v.transpose(-2, -1)
+
+    def newton_schulz(self, steps: int, params: tuple[int, ...], eps: float = 1.0e-7) -> Self:
+        """The nearest orthogonal matrix, by an odd polynomial iteration with the given coefficients.
+
+        Used by the Muon optimizer (Jordan et al., 2024).
+        """
+        if self.ndim < 2:
+            raise AssertionError(f"expected two or more dimensions, got {self.ndim}")
+        wide = self.shape[-2] > self.shape[-1]
+        x = self.transpose(-2, -1) if wide else self
+        x = x / (x.square().sum(axis=(-2, -1), keepdim=True).sqrt() + eps)
+        for _ in range(steps):
+            gram = x @ x.transpose(-2, -1)
+            total, power = None, x
+            for c in params:
+                total = power * c if total is None else total + power * c
+                power = gram @ power
+            x = total
+        return x.transpose(-2, -1) if wide else x
+
+
+def _parse_einsum(formula: str, ranks: list[int]) -> tuple[list[str], str]:
+    """Letters per operand and of the result, "..." replaced by capital letters not in use."""
+    text = formula.replace(" ", "")
+    left, arrow, output = text.partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(ranks):
+        raise AssertionError(f"{formula!r} has {len(inputs)} inputs, got {len(ranks)} operands")
+    spare = [c for c in string.ascii_uppercase if c not in text]
+    widths = [rank - len(i.replace("...", "")) for i, rank in zip(inputs, ranks) if "..." in i]
+    dots = "".join(spare[: max(widths, default=0)])
+    filled = []
+    for letters, rank in zip(inputs, ranks):
+        if "..." in letters:
+            width = rank - (len(letters) - 3)
+            letters = letters.replace("...", dots[len(dots) - width :] if width else "")
+        if len(letters) != rank:
+            raise AssertionError(f"{letters!r} in {formula!r} names {len(letters)} axes of {rank}")
+        filled.append(letters)
+    if not arrow:
+        joined = "".join(filled)
+        once = sorted(c for c in set(joined) - set(dots) if joined.count(c) == 1)
+        output = dots + "".join(once)
+    else:
+        output = output.replace("...", dots)
+    unknown = set(output) - set("".join(filled))
+    if unknown:
+        raise AssertionError(f"the result of {formula!r} names {sorted(unknown)}, which no input has")
+    return filled, output
+
+
+def _align(t, letters: str, order: list[str]):
+    """`t` with its axes in `order`, missing ones of size 1; a repeated letter takes the diagonal."""
+    for letter in sorted(set(letters)):
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            n = t.shape[first]
+            rest = [i for i in range(t.ndim) if i not in (first, second)]
+            flat = t.permute(*rest, first, second).flatten(-2)
+            keep = (None,) * len(rest)
+            flat = flat.pad(keep + ((0, n),)).unflatten(-1, (n, n + 1)).shrink(keep + (None, (0, 1)))
+            t = flat.squeeze(-1)
+            letters = "".join(letters[i] for i in rest) + letter
+    t = t.permute([letters.index(letter) for letter in order if letter in letters])
+    return t.reshape(_aligned_shape(t.shape, letters, order))
+
+
+def _aligned_shape(shape, letters: str, order: list[str]) -> tuple[int, ...]:
+    lengths = iter(shape)
+    return tuple(next(lengths) if c in letters else 1 for c in order)
+
+
+def _unit_head(v):
+    """A column like `v` with 1 on top and 0 below."""
+    top = v[..., 0:1, :].ones_like()
+    return top.pad((None,) * (v.ndim - 2) + ((0, v.shape[-2] - 1), None))
+
+
+def _round_robin(order: list[int], step: int) -> list[tuple[int, int]]:
+    """Disjoint pairs of columns so that all pairs meet within one tournament."""
+    players = order + ([None] if len(order) % 2 else [])
+    n = len(players)
+    turned = players[:1] + [players[1 + (i + step) % (n - 1)] for i in range(n - 1)]
+    pairs = [(turned[i], turned[n - 1 - i]) for i in range(n // 2)]
+    return [(min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None]
+
+
+def _angles(work, pairs):
+    """Cosine and sine that make each pair of columns orthogonal."""
+    left, right = work[..., [a for a, _ in pairs]], work[..., [b for _, b in pairs]]
+    alpha, beta = left.square().sum(-2), right.square().sum(-2)
+    gamma = (left * right).sum(-2)
+    small = gamma.abs() <= 1e-12 * (alpha * beta).sqrt()
+    zeta = (beta - alpha) / (2 * small.where(1.0, gamma))
+    side = (zeta < 0).where(-1.0, 1.0)
+    tangent = side / (zeta.abs() + (1 + zeta.square()).sqrt())
+    tangent = small.where(0.0, tangent)
+    cosine = (1 + tangent.square()).rsqrt()
+    return cosine.cast(work.dtype), (cosine * tangent).cast(work.dtype)
+
+
+def _turned(matrix, pairs, cosine, sine):
+    """`matrix` with each pair of columns rotated by its angle."""
+    columns = matrix.shape[-1]
+    left, right = matrix[..., [a for a, _ in pairs]], matrix[..., [b for _, b in pairs]]
+    c, s = cosine.unsqueeze(-2), sine.unsqueeze(-2)
+    parts = [c * left - s * right, s * left + c * right]
+    sequence = [a for a, _ in pairs] + [b for _, b in pairs]
+    idle = [i for i in range(columns) if i not in sequence]
+    if idle:
+        parts.append(matrix[..., idle])
+        sequence += idle
+    joined = parts[0].cat(*parts[1:], dim=-1)
+    return joined[..., [sequence.index(i) for i in range(columns)]].contiguous()
+
+
+def _rotate_both(work, turns, pairs):
+    cosine, sine = _angles(work, pairs)
+    return _turned(work, pairs, cosine, sine), _turned(turns, pairs, cosine, sine)
+
+
+def _completed(u):
+    """Orthonormal columns extended to a square orthogonal matrix."""
+    rows, columns = u.shape[-2:]
+    q, r = u.qr()
+    # the reflections may have turned columns: take the given ones, and the new ones from q
+    del r
+    return u.cat(q[..., columns:rows], dim=-1)
+

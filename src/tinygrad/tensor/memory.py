@@ -1,0 +1,330 @@
+"""Where tensors become real: realize, assign, devices, reading values back.
+
+In: graphs of nodes. Out: buffers, Python numbers, NumPy arrays. The work is done by `engine`; this
+module chooses what to compute and moves every live tensor onto the results.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Self, Sequence
+
+from tinygrad.device import Buffer
+from tinygrad.dtype import ConstType, DTypeLike, _to_np_dtype, dtypes, to_dtype
+from tinygrad.helpers import prod
+from tinygrad.tensor.core import TensorCore, canonical_devices, replace_nodes
+from tinygrad.tensor.source import FILE_STORAGE
+from tinygrad.uop.ops import Ops, UOp
+
+if TYPE_CHECKING:
+    import numpy
+
+    from tinygrad.engine.realize import ExecItem
+
+
+def _on_file(device: str | tuple[str, ...]) -> bool:
+    return isinstance(device, str) and device.split(":")[0] == FILE_STORAGE
+
+
+class MemoryMixin(TensorCore):
+    """Realization, assignment, transfer and reading."""
+
+    __slots__ = ()
+
+    # ---- scheduling
+
+    def schedule_with_vars(self, *lst: Self) -> tuple[list[ExecItem], dict[str, int]]:
+        """The kernels that compute `self` and `lst`, and the values of symbolic variables.
+
+        The tensors are moved onto the buffers the kernels will fill.
+        """
+        from tinygrad.engine.schedule import complete_create_schedule_with_vars
+
+        together = UOp.sink(*[t.uop for t in (self, *lst)])
+        changes, items, var_vals = complete_create_schedule_with_vars(together)
+        replace_nodes(changes, name="Apply Schedule Map")
+        return items, var_vals
+
+    def schedule(self, *lst: Self) -> list[ExecItem]:
+        """As `schedule_with_vars`, for graphs without symbolic variables."""
+        items, var_vals = self.schedule_with_vars(*lst)
+        if var_vals:
+            raise AssertionError(
+                f"the graph has the variables {sorted(var_vals)}: use schedule_with_vars, "
+                "which returns their values too"
+            )
+        return items
+
+    def realize(self, *lst: Self, do_update_stats=True) -> Self:
+        """Computes `self` and `lst`, all in one schedule; returns self."""
+        from tinygrad.engine.realize import run_schedule
+
+        pending = [t for t in (self, *lst) if not t._is_in_place()]
+        if pending:
+            items, var_vals = pending[0].schedule_with_vars(*pending[1:])
+            run_schedule(items, var_vals, do_update_stats=do_update_stats)
+        return self
+
+    def _is_in_place(self) -> bool:
+        """Whether there is nothing to compute: the node is a buffer or a plain view of one."""
+        node = self.uop
+        while node.op is Ops.RESHAPE:
+            node = node.src[0]
+        return node.op is Ops.BUFFER or (node.op is Ops.MULTI and node.src[0].op is Ops.BUFFER)
+
+    # ---- replacing and assigning
+
+    def replace(self, x: Self, allow_shape_mismatch=False) -> Self:
+        """Makes `self` stand for the node of `x`; other tensors and `x` itself do not change.
+
+        Raises AssertionError where shape, dtype or device differ.
+        """
+        if not allow_shape_mismatch and self.shape != x.shape:
+            raise AssertionError(f"replace needs equal shapes, got {self.shape} and {x.shape}")
+        if self.device != x.device or self.dtype is not x.dtype:
+            raise AssertionError(
+                f"replace needs equal device and dtype, got {self.device} {self.dtype} and "
+                f"{x.device} {x.dtype}: use .to() and .cast() first"
+            )
+        self.uop = x.uop
+        return self
+
+    def assign(self, x) -> Self:
+        """Overwrites the values of `self`, in its buffer, when it is next realized; returns self.
+
+        `x` must have the shape (or broadcast to it), dtype and device of `self`.
+        """
+        value = x if isinstance(x, TensorCore) else type(self)(x, self.device, dtype=self.dtype)
+        if _on_file(self.device):
+            self._storage().copyin(value._contents())
+            return self
+        if self.uop is value.uop:
+            return self
+        if value.shape != self.shape:
+            try:
+                value = value._broadcast_to(self.shape)
+            except ValueError as error:
+                raise AssertionError(f"assign to {self.shape} of {x.shape}: {error}") from None
+        if value.device != self.device:
+            raise AssertionError(
+                f"assign needs one device, got {self.device} and {value.device}: use .to()"
+            )
+        if value.dtype is not self.dtype:
+            raise AssertionError(
+                f"assign needs one dtype, got {self.dtype} and {value.dtype}: use .cast()"
+            )
+        written = self.uop.assign(value.uop)
+        self.uop = written
+        return self
+
+    def clone(self) -> Self:
+        """A copy in a buffer of its own, with the gradient copied too."""
+        made = self.empty_like(requires_grad=self.requires_grad).assign(self.detach())
+        made.requires_grad = self.requires_grad
+        if self.grad is not None:
+            made.grad = self.grad.clone()
+        return made
+
+    # ---- devices
+
+    def to(self, device: str | tuple[str, ...] | None) -> Self:
+        """`self` on another device (None: the default one); a tuple puts a copy on each."""
+        target = canonical_devices(device)
+        if target == self.device:
+            return self
+        if isinstance(target, tuple):
+            return self.shard(target)
+        moved = self._lift(lambda u: self._place(u, target))
+        if self.grad is not None:
+            moved.grad = self.grad.to(target)
+        return moved
+
+    def to_(self, device: str | tuple[str, ...] | None) -> Self:
+        """Moves `self`, and its gradient, to another device; returns self."""
+        moved = self.to(device)
+        if self.grad is not None and moved is not self:
+            self.grad = moved.grad
+        self.uop = moved.uop
+        return self
+
+    def shard(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
+        """`self` split along `axis` over `devices`; without an axis each gets a copy.
+
+        Raises RuntimeError where the axis does not divide evenly.
+        """
+        if not isinstance(self.device, str):
+            raise RuntimeError(f"shard needs a tensor on one device, got one on {self.device}")
+        target = tuple(canonical_devices(d) for d in devices)
+        if len(target) == 1:
+            return self.to(target[0])
+        if axis is None:
+            return self._lift(lambda u: u.shard(target, None))
+        where = self._resolve_dim(axis)
+        length = self.shape[where]
+        if isinstance(length, int) and length % len(target):
+            raise RuntimeError(
+                f"cannot shard axis {where} of length {length} over {len(target)} devices: "
+                "the length must be a multiple of the number of devices"
+            )
+        return self._lift(lambda u: u.shard(target, where))
+
+    def shard_(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
+        """As `shard`, in place."""
+        return self._take(self.shard(devices, axis))
+
+    def _take(self, x: Self) -> Self:
+        """Takes over the node of `x`, whatever its device; returns self."""
+        self.uop = x.uop
+        return self
+
+    def shard_like(self, y: Self) -> Self:
+        """`self` placed on devices as `y` is."""
+        if isinstance(y.device, str):
+            return self.to(y.device)
+        if isinstance(self.device, tuple):
+            if self.device == y.device and self.uop.axis == y.uop.axis:
+                return self
+            raise RuntimeError(f"cannot move from {self.device} axis {self.uop.axis} to the layout of y")
+        return self.shard(y.device, y.uop.axis)
+
+    # ---- reading
+
+    def _storage(self) -> Buffer:
+        """The allocated buffer of this tensor alone, realized, on one device."""
+        here = self if isinstance(self.device, str) else self.to(self.device[0])
+        plain = here.cast(here.dtype.base).contiguous().realize()
+        return plain.uop.base.buffer.ensure_allocated()
+
+    def _contents(self) -> memoryview:
+        """The bytes of all elements in row-major order."""
+        if 0 in self.shape:
+            return memoryview(bytearray(0))
+        return self._storage().as_buffer()
+
+    def _known_shape(self) -> tuple[int, ...]:
+        if not all(isinstance(size, int) for size in self.shape):
+            raise AssertionError(
+                f"cannot read a tensor of the symbolic shape {self.shape}: shrink it first"
+            )
+        return self.shape
+
+    def data(self) -> memoryview:
+        """The elements as a memoryview of the tensor's shape.
+
+        Raises TypeError for dtypes that have no `struct` code (bfloat16, fp8).
+        """
+        shape, code = self._known_shape(), self.dtype.base.fmt
+        if code is None:
+            raise TypeError(f"no memoryview format for {self.dtype}: cast to float32 first")
+        if 0 in shape:
+            return memoryview(bytearray(self.dtype.itemsize)).cast(code)[:0]
+        flat = memoryview(self._contents()).cast("B").cast(code)
+        return flat.cast("B").cast(code, shape) if shape else flat
+
+    def item(self) -> ConstType:
+        """The one element as a Python number. Raises AssertionError for more or fewer."""
+        if self.numel() != 1:
+            raise AssertionError(f"item() needs exactly one element, got shape {self.shape}")
+        return self._numbers()[0]
+
+    def _numbers(self) -> list[Any]:
+        """All elements as a flat list of Python numbers."""
+        wide = self if self.dtype.base.fmt not in (None, "e") else self.cast(dtypes.float32)
+        code = wide.dtype.base.fmt
+        return memoryview(wide._contents()).cast("B").cast(code).tolist()
+
+    def tolist(self) -> Sequence[ConstType] | ConstType:
+        """The elements as nested lists; of a 0-d tensor one number."""
+        shape = self._known_shape()
+        if not shape:
+            return self.item()
+        level = self._numbers() if prod(shape) else []
+        for axis in range(len(shape) - 1, 0, -1):
+            count, size = prod(shape[:axis]), shape[axis]
+            level = [level[i * size : (i + 1) * size] for i in range(count)]
+        return level
+
+    def numpy(self) -> numpy.ndarray:
+        """The elements as a NumPy array of the same shape; bfloat16 and fp8 become float32."""
+        import numpy as np
+
+        if self.dtype.base in (dtypes.bfloat16, *dtypes.fp8s):
+            return self.cast(dtypes.float32).numpy()
+        kind = _to_np_dtype(self.dtype.base)
+        if kind is None:
+            raise TypeError(f"NumPy has no counterpart of {self.dtype}")
+        shape = self._known_shape()
+        if 0 in shape:
+            return np.empty(shape, dtype=kind)
+        return np.frombuffer(self._contents(), dtype=kind).reshape(shape).copy()
+
+    # ---- raw memory
+
+    @classmethod
+    def from_blob(cls, ptr: int, shape: tuple[int, ...], **kwargs) -> Self:
+        """A tensor over memory that is owned by someone else, at address `ptr`.
+
+        The memory must outlive the tensor. `dtype` (default_float) and `device` as for any tensor.
+        """
+        from tinygrad.device import BufferSpec
+
+        dtype = to_dtype(kwargs.pop("dtype", None) or dtypes.default_float)
+        device = canonical_devices(kwargs.pop("device", None))
+        node = UOp.new_buffer(device, prod(shape), dtype)
+        node.buffer.allocate(external_ptr=ptr)
+        return cls(node.reshape(tuple(shape)), device, dtype, **kwargs)
+
+    def bitcast(self, dtype: DTypeLike) -> Self:
+        """The same bits read as `dtype`; where the item sizes differ the last axis changes length.
+
+        Raises RuntimeError where the last axis does not divide evenly.
+        """
+        target = to_dtype(dtype)
+        if self.dtype is target:
+            return self
+        old, new = self.dtype.itemsize, target.itemsize
+        if old == new:
+            return self._lift(lambda u: u.bitcast(target))
+        if not self.shape or (self.shape[-1] * old) % new:
+            raise RuntimeError(
+                f"cannot bitcast {self.dtype} of shape {self.shape} to {target}: the last axis must "
+                f"be a multiple of {new} bytes"
+            )
+        if _on_file(self.device):
+            length = self.shape[-1] * old // new
+            view = self.contiguous()._lift(lambda u: UOp(Ops.BITCAST, target, (u,)))
+            return view if view.shape == (*self.shape[:-1], length) else view.reshape(*self.shape[:-1], length)
+        return self._split_bits(target) if old > new else self._join_bits(target)
+
+    def _split_bits(self, target) -> Self:
+        whole = self._lift(lambda u: u.bitcast(_unsigned(self.dtype.itemsize)))
+        width = target.itemsize
+        parts = [
+            whole.rshift(8 * width * i).cast(_unsigned(width))
+            for i in range(self.dtype.itemsize // width)
+        ]
+        joined = parts[0].stack(*parts[1:], dim=-1).flatten(-2)
+        return joined._lift(lambda u: u.bitcast(target))
+
+    def _join_bits(self, target) -> Self:
+        count, width = target.itemsize // self.dtype.itemsize, self.dtype.itemsize
+        small = self._lift(lambda u: u.bitcast(_unsigned(width)))
+        grouped = small.reshape(*self.shape[:-1], self.shape[-1] // count, count)
+        total = None
+        for i in range(count):
+            lane = grouped[..., i].cast(_unsigned(target.itemsize)).lshift(8 * width * i)
+            total = lane if total is None else total.bitwise_or(lane)
+        return total._lift(lambda u: u.bitcast(target))
+
+    def custom_kernel(
+        self, *lst: Self, fxn: Callable, grad_fxn: Callable | None = None
+    ) -> list[Self]:
+        """Runs a hand-written kernel over `self` and `lst`; returns them as after the kernel.
+
+        `fxn` gets one placeholder node per tensor and returns the kernel's AST.
+        """
+        nodes = UOp.custom_kernel(*[t.uop for t in (self, *lst)], fxn=fxn, grad_fxn=grad_fxn)
+        return [self._wrap(node, t.requires_grad) for node, t in zip(nodes, (self, *lst))]
+
+
+def _unsigned(width: int):
+    return {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}[width]
+
