@@ -1,0 +1,309 @@
+"""Values over loop ranges, and the decision which of the proposed stages are worth a buffer.
+
+Walks the nodes in the order of `Demand`, sources first, and gives every read of every node an
+expression: element reads are INDEX(memory, position), where memory is a BUFFER or a version of one.
+When a stage is reached everything below it is final, so its simplified value tells its real cost:
+a stage that is cheap to compute again is dissolved into its readers, the others become a `Store`.
+`kernels` turns the stores into KERNEL nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinygrad.helpers import prod
+from tinygrad.schedule.collapse import simplify_value
+from tinygrad.schedule.demand import (
+    LEAF_OPS,
+    TRANSPARENT_OPS,
+    Demand,
+    Read,
+    Stage,
+    data_sources,
+    trace_view,
+    view_base,
+)
+from tinygrad.schedule.indexing import Indices, conjunction, flat_index
+from tinygrad.schedule.transplant import gate_position, transplant
+from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
+
+# A proposal that reads more buffers than this is stored: its readers would load all of them again.
+MAX_REREAD_BUFFERS = 3
+# Arithmetic (operations times readers) up to which a proposal without reductions is recomputed.
+MAX_RECOMPUTED_ALUS = 2000
+# Additions up to which a reduction to a single element is repeated rather than launched: a launch
+# costs more than that.
+MAX_REPEATED_REDUCTION = 512
+
+
+def upper_bound(size) -> int:
+    """The largest value of a size, the room that a buffer needs for it."""
+    return int(size.vmax) if isinstance(size, UOp) else int(size)
+
+
+def buffer_of(token: UOp) -> UOp:
+    """The buffers without their versions."""
+    while token.op is Ops.AFTER:
+        token = token.src[0]
+    if token.op in (Ops.MSELECT, Ops.MSTACK):
+        return token.replace(src=tuple(buffer_of(s) for s in token.src))
+    return token
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where the elements of a node are: a BUFFER or a version of one, as a dense array."""
+
+    token: UOp
+    layout: tuple[int, ...]
+
+    @property
+    def buffer(self) -> UOp:
+        return buffer_of(self.token)
+
+    def read(self, dtype, indices: Indices, exists: UOp | None) -> UOp:
+        return UOp(Ops.INDEX, dtype, (self.token, self.position(indices, exists)))
+
+    def position(self, indices: Indices, exists: UOp | None) -> UOp:
+        return gate_position(flat_index(self.layout, indices), exists)
+
+
+@dataclass(slots=True)
+class Store:
+    """What one kernel does: a value that it writes, or a node that runs as it is on whole buffers."""
+
+    node: UOp
+    writes: list[tuple[UOp, UOp | None]]  # (version afterwards, version overwritten)
+    position: UOp | None = None
+    value: UOp | None = None
+    loops: tuple[UOp, ...] = ()
+    inputs: tuple[UOp, ...] = ()  # versions read, where there is no value to find them in
+    ast: UOp | None = None  # what runs, where it is not made from the value
+    unchanged: frozenset[UOp] = frozenset()  # of the versions afterwards: the same as before
+
+    @property
+    def token(self) -> UOp:
+        return self.writes[0][0]
+
+
+def count_alus(value: UOp) -> int:
+    return sum(1 for u in value.toposort() if u.op in GroupOp.ALU and not u.dtype.scalar().is_index)
+
+
+def memory_reads(value: UOp) -> list[UOp]:
+    """The INDEX nodes that read memory, in a fixed order."""
+    return [u for u in value.toposort() if u.op is Ops.INDEX]
+
+
+class Build:
+    """Expressions for every read; `stores` and `memories` are the result."""
+
+    def __init__(self, demand: Demand, new_buffer: Callable[[UOp, int], UOp]):
+        self.demand = demand
+        self.new_buffer = new_buffer
+        self.exprs: dict[UOp, dict[Indices, UOp]] = {}
+        self.memories: dict[UOp, Memory] = {}
+        self.constants: dict[UOp, UOp] = {}
+        self.stores: list[Store] = []
+        self._versions = 0
+        for u in demand.order:
+            self._visit(u)
+
+    def _visit(self, u: UOp) -> None:
+        stage = self.demand.stages.get(u)
+        if stage is not None:
+            self._visit_stage(u, stage)
+            return
+        if u.op in LEAF_OPS:
+            self._place_leaf(u)
+        reads = self.demand.reads[u]
+        self.exprs[u] = {read.indices: self._express(u, read) for read in reads.values()}
+
+    # *** expressions ***
+
+    def _source(self, u: UOp, read: Read, at: int) -> UOp:
+        return self.exprs[u.src[at]][read.sources[at]]
+
+    def _express(self, u: UOp, read: Read) -> UOp:
+        """The element of a node without a stage."""
+        if u in self.memories:
+            return self.memories[u].read(u.dtype, read.indices, read.exists)
+        if u.op is Ops.CONST:
+            return UOp.const(u.dtype, u.arg)
+        if u.op in (Ops.BIND, Ops.DEFINE_VAR):
+            return u
+        if u.op in TRANSPARENT_OPS or u.op in GroupOp.Movement:
+            value = self._source(u, read, 0)
+            if read.padding is None:
+                return value
+            return read.padding.where(value, UOp.const(u.dtype, 0))
+        if u.op is Ops.REDUCE_AXIS:
+            value = self._source(u, read, 0)
+            return UOp(Ops.REDUCE, u.dtype, (value, *read.reduced), u.arg[0])
+        return UOp(u.op, u.dtype, tuple(self._source(u, read, i) for i in range(len(u.src))), u.arg)
+
+    def _place_leaf(self, u: UOp) -> None:
+        if u.op is Ops.BUFFER:
+            self.memories[u] = Memory(u, (u.size,))
+        elif u.op is Ops.AFTER:
+            base = self.memories[view_base(u.src[0])]
+            layout = tuple(upper_bound(size) for size in u.shape)
+            self.memories[u] = Memory(self._after_version(u, base.token), layout)
+        elif u.op in (Ops.MSELECT, Ops.MSTACK):
+            parts = [self.memories[view_base(s)] for s in u.src]
+            self.memories[u] = Memory(u.replace(src=tuple(p.token for p in parts)), parts[0].layout)
+
+    def _after_version(self, u: UOp, token: UOp) -> UOp:
+        """The version that an AFTER names: made by a custom kernel here, or by kernels of before."""
+        for store in self.stores:
+            if store.node in u.src[1:]:
+                return next(new for new, old in store.writes if old is token)
+        return u.replace(src=(token, *u.src[1:]))
+
+    # *** stages ***
+
+    def _visit_stage(self, u: UOp, stage: Stage) -> None:
+        if u.op is Ops.ASSIGN:
+            self._store_assign(u, stage)
+        elif u.op in GroupOp.Elementwise or u.op in (Ops.CONTIGUOUS, Ops.REDUCE_AXIS):
+            self._visit_valued(u, stage)
+        else:
+            self._store_whole(u)
+        if u not in self.exprs:
+            reads = self.demand.reads[u].values()
+            self.exprs[u] = {read.indices: self._read_back(u, read) for read in reads}
+
+    def _read_back(self, u: UOp, read: Read) -> UOp:
+        if u in self.constants:
+            return self.constants[u]
+        return self.memories[u].read(u.dtype, read.indices, read.exists)
+
+    def _visit_valued(self, u: UOp, stage: Stage) -> None:
+        if u.op is Ops.CONTIGUOUS:
+            value = self._source(u, stage.body, 0)
+        else:
+            value = self._express(u, stage.body)
+        value = simplify_value(value)
+        if value.op is Ops.CONST and u.op is not Ops.CONTIGUOUS and u not in self.demand.in_memory:
+            self.constants[u] = value
+            return
+        reads = list(self.demand.reads[u].values())
+        if not stage.forced and not worth_storing(stage, value, reads):
+            self._dissolve(u, stage, value, reads)
+            return
+        if u.op is not Ops.CONTIGUOUS and (same := self._already_stored(u, stage, value)):
+            self.memories[u] = same
+            return
+        layout = tuple(upper_bound(size) for size in u.shape)
+        memory = Memory(self.new_buffer(u, prod(layout)), layout)
+        self._store(u, memory, memory.position(stage.body.indices, None), value, stage, None)
+
+    def _already_stored(self, u: UOp, stage: Stage, value: UOp) -> Memory | None:
+        """The buffer that already holds a value which turned out to be a plain copy of it."""
+        if value.op is not Ops.INDEX or len(u.shape) != 1 or value.dtype is not u.dtype:
+            return None
+        token, position = value.src
+        same = token.size == u.shape[0] and position is flat_index(u.shape, stage.body.indices)
+        return Memory(token, (token.size,)) if same else None
+
+    def _dissolve(self, u: UOp, stage: Stage, value: UOp, reads: list[Read]) -> None:
+        loops = stage.body.indices
+        exprs = {}
+        for number, read in enumerate(reads):
+            moves = {loop: at for loop, at in zip(loops, read.indices) if loop.op is Ops.RANGE}
+            if number > 0:
+                moves.update(self._renamed_reductions(value))
+            exprs[read.indices] = transplant(value, moves, read.exists)
+        self.exprs[u] = exprs
+
+    def _renamed_reductions(self, value: UOp) -> dict[UOp, UOp]:
+        """New loops for the reductions of a value that is used once more in the same kernel."""
+        reductions = [u for u in value.toposort() if u.op is Ops.REDUCE]
+        loops = dict.fromkeys(loop for u in reductions for loop in u.src[1:])
+        return {loop: self.demand.new_range(loop.src[0], AxisType.REDUCE) for loop in loops}
+
+    def _store(self, u, memory, position, value, stage, overwrites) -> None:
+        loops = tuple(loop for loop in stage.body.indices if loop.op is Ops.RANGE)
+        self.memories[u] = memory
+        self.stores.append(Store(u, [(memory.token, overwrites)], position, value, loops))
+
+    def _store_whole(self, u: UOp) -> None:
+        """COPY and the like: the node itself is what runs, on whole buffers."""
+        inputs = tuple(self.memories[view_base(s)].token for s in data_sources(u))
+        if u.op is Ops.CUSTOM_KERNEL:
+            self.stores.append(custom_store(u, [(self._next_version(t), t) for t in inputs]))
+            return
+        layout = tuple(upper_bound(size) for size in u.shape)
+        memory = Memory(self.new_buffer(u, prod(layout)), layout)
+        self.memories[u] = memory
+        ast = UOp(u.op, u.dtype, u.src[1:], u.arg)
+        self.stores.append(Store(u, [(memory.token, None)], inputs=inputs, ast=ast))
+
+    def _next_version(self, token: UOp) -> UOp:
+        """What the memory will be after it is written; differs from every other version."""
+        self._versions += 1
+        return token.after(UOp(Ops.NOOP, arg=("version", self._versions)))
+
+    def _store_assign(self, u: UOp, stage: Stage) -> None:
+        value = simplify_value(self._source(u, stage.body, 1))
+        target = self.memories[view_base(u.src[0])]
+        position = target.position(stage.target, stage.target_exists)
+        if reads_elsewhere(value, target, position):
+            layout = tuple(upper_bound(size) for size in u.shape)
+            spare = Memory(self.new_buffer(u, prod(layout)), layout)
+            where = spare.position(stage.body.indices, None)
+            self._store(u.src[1], spare, where, value, stage, None)
+            value = spare.read(u.dtype, stage.body.indices, None)
+        written = Memory(self._next_version(target.token), target.layout)
+        self._store(u, written, position, value, stage, target.token)
+        reads = self.demand.reads[u].values()
+        exprs = {}
+        for read in reads:
+            indices, inside = trace_view(u.src[0], read.indices)
+            exists = conjunction([c for c in (read.exists, inside) if c is not None])
+            exprs[read.indices] = written.read(u.dtype, indices, exists)
+        self.exprs[u] = exprs
+
+
+def custom_store(u: UOp, writes: list[tuple[UOp, UOp | None]]) -> Store:
+    """A kernel that the user wrote; every source has a version afterwards."""
+    ast = u.arg.fxn(*[source.placeholder_like(slot) for slot, source in enumerate(u.src)])
+    stores = [node for node in ast.toposort() if node.op is Ops.STORE]
+    written = {store.src[0].buf_target().arg for store in stores}
+    unchanged = frozenset(new for slot, (new, _) in enumerate(writes) if slot not in written)
+    inputs = tuple(old for _, old in writes if old is not None)
+    return Store(u, writes, inputs=inputs, ast=ast, unchanged=unchanged)
+
+
+def reads_elsewhere(value: UOp, target: Memory, position: UOp) -> bool:
+    """Whether a value reads the overwritten buffer anywhere but at the element it replaces."""
+    for read in memory_reads(value):
+        if buffer_of(read.src[0]) is not target.buffer:
+            continue
+        if read.src[0] is not target.token or read.src[1].get_idx() is not position.get_idx():
+            return True
+    return False
+
+
+def worth_storing(stage: Stage, value: UOp, reads: list[Read]) -> bool:
+    """Whether a proposed stage gets a buffer; the alternative is to compute it in every reader."""
+    if not reads:
+        return False
+    nodes = value.toposort()
+    reductions = [u for u in nodes if u.op is Ops.REDUCE]
+    if reductions:
+        return not repeats_little(stage, reductions, reads)
+    buffers = {u.src[0] for u in nodes if u.op is Ops.INDEX}
+    if len(buffers) > MAX_REREAD_BUFFERS:
+        return True
+    return count_alus(value) * len(reads) > MAX_RECOMPUTED_ALUS
+
+
+def repeats_little(stage: Stage, reductions: list[UOp], reads: list[Read]) -> bool:
+    """Whether a reduction to one element is so short that repeating it beats a launch."""
+    if any(loop.op is Ops.RANGE for loop in stage.body.indices):
+        return False
+    work = sum(prod(upper_bound(loop.src[0]) for loop in u.src[1:]) for u in reductions)
+    times = sum(prod(upper_bound(loop.src[0]) for loop in read.repeated) for read in reads)
+    return work * times <= MAX_REPEATED_REDUCTION

@@ -1,0 +1,178 @@
+"""Tensor rules that run before anything is decided.
+
+What they leave: no size-0 arithmetic, no DETACH, COPY only of dense memory, ASSIGN only to views of
+memory, long reductions in two steps.
+"""
+
+from __future__ import annotations
+
+from tinygrad.dtype import dtypes
+from tinygrad.helpers import SPLIT_REDUCEOP, getenv, prod
+from tinygrad.schedule.demand import view_base
+from tinygrad.schedule.indexing import axis_runs, is_one, same_size
+from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite_map
+
+# Elements a result element is made of, from which on a reduction is done in two steps.
+SPLIT_THRESHOLD = getenv("REDUCEOP_SPLIT_THRESHOLD", 32768)
+# The second step of a split reduction adds up at most this many partial results for each element.
+MAX_SPLIT = 256
+# Partial results that a split may write in all.
+MAX_PARTIAL_RESULTS = 2 ** getenv("REDUCEOP_SPLIT_SIZE", 22)
+
+MEMORY_OPS = frozenset(
+    {Ops.BUFFER, Ops.CONTIGUOUS, Ops.COPY, Ops.BUFFER_VIEW, Ops.AFTER, Ops.ASSIGN, Ops.MSELECT,
+     Ops.MSTACK, Ops.ENCDEC}
+)  # fmt: skip
+
+
+def is_empty(u: UOp) -> bool:
+    return any(same_size(size, 0) for size in u.shape)
+
+
+def reshape_base(u: UOp) -> UOp:
+    while u.op is Ops.RESHAPE:
+        u = u.src[0]
+    return u
+
+
+def is_dense_memory(u: UOp) -> bool:
+    """Whether the elements are in memory, all of it, in order."""
+    base = reshape_base(u)
+    return base.op in MEMORY_OPS and base.op is not Ops.ASSIGN
+
+
+# *** rules ***
+
+
+def fold_empty(u: UOp) -> UOp | None:
+    """Nothing is computed for a tensor without elements."""
+    return u.const_like(0) if is_empty(u) else None
+
+
+def fold_reduce(reduce: UOp) -> UOp | None:
+    """A reduction over nothing is the neutral element; axes of one element need no reduction."""
+    source, (op, axes) = reduce.src[0], reduce.arg
+    if is_empty(source) and not is_empty(reduce):
+        neutral = {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtypes.min(reduce.dtype)}[op]
+        return reduce.const_like(neutral)
+    kept = tuple(axis for axis in axes if not is_one(source.shape[axis]))
+    if len(kept) == len(axes):
+        return None
+    return reduce.replace(arg=(op, kept)) if kept else source
+
+
+def pull_expand(u: UOp, expand: UOp) -> UOp:
+    """f(expand(x)) -> expand(f(x)): the smaller computation."""
+    return expand.replace(dtype=u.dtype, src=(u.replace(src=(expand.src[0],)), *expand.src[1:]))
+
+
+def drop_contiguous(contiguous: UOp, source: UOp) -> UOp | None:
+    """What is dense in memory already needs no copy."""
+    return source if contiguous.arg is None and is_dense_memory(source) else None
+
+
+def make_copy_dense(copy: UOp) -> UOp | None:
+    """COPY moves bytes: its source has to be dense; a constant is made where it is wanted."""
+    source = copy.src[0]
+    base = view_base(source)
+    if base.op is Ops.CONST:
+        return source.substitute({base: base.replace(src=copy.src[1:])})
+    if is_dense_memory(source):
+        return None
+    return copy.replace(src=(source.contiguous(), *copy.src[1:]))
+
+
+def make_target_memory(assign: UOp) -> UOp | None:
+    """An assignment writes to memory; a target that is not in memory yet is put there."""
+    target, value = assign.src
+    if target.op is Ops.BITCAST:
+        return assign.replace(
+            dtype=target.src[0].dtype, src=(target.src[0], value.bitcast(target.src[0].dtype))
+        ).bitcast(target.dtype)
+    base = view_base(target)
+    if base.op in MEMORY_OPS:
+        return None
+    if base is reshape_base(target):
+        return value.contiguous()
+    return assign.replace(src=(target.substitute({base: base.contiguous()}), value))
+
+
+def split_long_reduce(reduce: UOp) -> UOp | None:
+    """Partial results first, where few result elements are made of many each."""
+    source, axes = reduce.src[0], reduce.arg[1]
+    if not SPLIT_REDUCEOP or any(isinstance(size, UOp) for size in source.shape):
+        return None
+    results = prod(reduce.shape)
+    if results == 0 or prod(source.shape) // results < SPLIT_THRESHOLD:
+        return None
+    repeated = repeated_axes(source)
+    for parts in range(min(MAX_SPLIT, MAX_PARTIAL_RESULTS // results), 7, -1):
+        for axis in axes:
+            size = source.shape[axis]
+            if not repeated[axis] and size % parts == 0 and size > parts:
+                return _split_axis(reduce, axis, parts)
+    return None
+
+
+def _split_axis(reduce: UOp, axis: int, parts: int) -> UOp:
+    source, (op, axes) = reduce.src[0], reduce.arg
+    shape = source.shape
+    rows = source.reshape((*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :]))
+    order = tuple(a for a in range(len(shape) + 1) if a != axis) + (axis,)
+    partial = rows.permute(order).r(op, axes).contiguous()
+    return partial.r(op, (len(shape),)).reshape(reduce.shape)
+
+
+def repeated_axes(u: UOp) -> list[bool]:
+    """Axes along which all elements are the same, as far as views tell."""
+    views = []
+    while u.op in GroupOp.Movement:
+        views.append(u)
+        u = u.src[0]
+    repeated = [False] * len(u.shape)
+    for view in reversed(views):
+        old, before = view.src[0].shape, repeated
+        if view.op is Ops.EXPAND:
+            repeated = [r or not same_size(a, b) for r, a, b in zip(repeated, old, view.shape)]
+        elif view.op is Ops.PERMUTE:
+            repeated = [repeated[axis] for axis in view.marg]
+        elif view.op is Ops.RESHAPE:
+            runs = axis_runs(old, view.shape)
+            repeated = [False] * len(view.shape)
+            for old_axes, new_axes in runs:
+                for axis in new_axes:
+                    repeated[axis] = bool(old_axes) and all(before[a] for a in old_axes)
+    return repeated
+
+
+pm_cleanup = PatternMatcher(
+    [
+        (UPat((Ops.DETACH, Ops.CONTIGUOUS_BACKWARD), src=(UPat.var("x"),)), lambda x: x),
+        (UPat(Ops.REDUCE_AXIS, name="reduce"), fold_reduce),
+        (
+            UPat((*GroupOp.Elementwise, *GroupOp.Movement, Ops.CONTIGUOUS, Ops.COPY), name="u"),
+            fold_empty,
+        ),
+        (UPat(Ops.ASSIGN, name="u"), fold_empty),
+        (
+            UPat(
+                (*GroupOp.Unary, Ops.CAST, Ops.BITCAST),
+                src=(UPat(Ops.EXPAND, name="expand"),),
+                name="u",
+            ),
+            pull_expand,
+        ),
+        (
+            UPat(Ops.CONTIGUOUS, src=(UPat.var("source"),), name="contiguous"),
+            drop_contiguous,
+        ),
+        (UPat(Ops.COPY, name="copy"), make_copy_dense),
+        (UPat(Ops.ASSIGN, name="assign"), make_target_memory),
+        (UPat(Ops.REDUCE_AXIS, name="reduce"), split_long_reduce),
+    ]
+)
+
+
+def clean_graph(sink: UOp) -> dict[UOp, UOp]:
+    """Every node below the sink -> its clean form (nodes that stay may be absent)."""
+    return graph_rewrite_map(sink, pm_cleanup, name="clean tensors")

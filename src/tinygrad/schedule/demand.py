@@ -1,0 +1,229 @@
+"""Which elements of every node are asked for, and which nodes are stored.
+
+One walk from the outputs to the inputs. Every node collects the distinct ways in which its readers
+ask for its elements (`Read`: an index for each axis, in terms of the loops of the kernel that asks).
+Movement ops translate reads, elementwise ops and reductions pass them on. A node becomes a `Stage`,
+a place where a value over loops of its own is stored in a buffer, when it has to (an output,
+CONTIGUOUS, COPY, ASSIGN) or as a proposal when readers disagree about its indices or ask for the
+same element over and over. `build` decides about the proposals, since only there the cost is known.
+
+Invariants: a node is visited after all of its readers; the order depends on the graph alone; no
+recursion; work is linear in the number of (node, read) pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tinygrad.schedule.indexing import (
+    Indices,
+    as_index,
+    conjunction,
+    is_one,
+    same_size,
+    trace_movement,
+)
+from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
+
+# the value of these is in memory once they ran; they have no expression of their own
+STORED_OPS = frozenset(
+    {Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.BUFFER_VIEW, Ops.ENCDEC, Ops.CUSTOM_KERNEL}
+)
+# whose elements are in memory, or are the same everywhere, before anything runs
+LEAF_OPS = frozenset(
+    {Ops.BUFFER, Ops.CONST, Ops.BIND, Ops.DEFINE_VAR, Ops.AFTER, Ops.MSELECT, Ops.MSTACK}
+)
+TRANSPARENT_OPS = frozenset({Ops.DETACH, Ops.CONTIGUOUS_BACKWARD, Ops.NOOP})
+# what a view is made of; MULTI is only found on top of outputs
+VIEW_OPS = frozenset(GroupOp.Movement | TRANSPARENT_OPS | {Ops.MULTI})
+
+
+def data_sources(u: UOp) -> tuple[UOp, ...]:
+    """The sources of a tensor node that hold elements (not shapes, devices or names)."""
+    if u.op in GroupOp.Elementwise or u.op in (Ops.ASSIGN, Ops.CUSTOM_KERNEL, Ops.MSTACK):
+        return u.src
+    if u.op is Ops.AFTER:
+        return tuple(s for s in u.src if s.op is not Ops.KERNEL)
+    if u.op in (Ops.BUFFER, Ops.CONST, Ops.BIND, Ops.DEFINE_VAR, Ops.KERNEL):
+        return ()
+    return u.src[:1]
+
+
+def data_order(roots: list[UOp]) -> list[UOp]:
+    """Every node that the roots need, sources first; iterative."""
+    done: dict[UOp, None] = {}
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        u, expanded = stack.pop()
+        if u in done:
+            continue
+        if expanded:
+            done[u] = None
+            continue
+        stack.append((u, True))
+        stack.extend((s, False) for s in reversed(data_sources(u)) if s not in done)
+    return list(done)
+
+
+def view_base(u: UOp) -> UOp:
+    """The node below a chain of views."""
+    while u.op in VIEW_OPS:
+        u = u.src[0]
+    return u
+
+
+@dataclass(slots=True)
+class Read:
+    """One way in which a node's elements are asked for."""
+
+    indices: Indices
+    exists: UOp | None = None  # outside of this condition the element is not used
+    repeated: dict[UOp, None] = field(default_factory=dict)  # loops that ask for no new element
+    sources: tuple[Indices, ...] = ()  # how the node's own sources are read for it
+    padding: UOp | None = None  # PAD: when there is a source element
+    reduced: tuple[UOp, ...] = ()  # REDUCE_AXIS: its loops
+
+
+@dataclass(slots=True)
+class Stage:
+    """A value over loops of its own, stored in a buffer (or a proposal to do so)."""
+
+    node: UOp
+    forced: bool
+    body: Read
+    target: Indices = ()  # ASSIGN: where in the overwritten tensor's base
+    target_exists: UOp | None = None
+
+
+class Demand:
+    """The reads of every node and the stages, found from the outputs downwards."""
+
+    def __init__(self, outputs: list[UOp]):
+        self.outputs = outputs
+        self.order = data_order(outputs)
+        self.reads: dict[UOp, dict[Indices, Read]] = {u: {} for u in self.order}
+        self.stages: dict[UOp, Stage] = {}
+        self.forced: dict[UOp, None] = dict.fromkeys(outputs)
+        self.in_memory: set[UOp] = set()  # used as a whole by something that can't compute it
+        self._range_count = 0
+        for u in reversed(self.order):
+            self._visit(u)
+
+    def new_range(self, size, axis_type: AxisType) -> UOp:
+        """A loop that no other loop is equal to; an axis of one element needs none."""
+        if is_one(size):
+            return as_index(0)
+        self._range_count += 1
+        return UOp.range(size, self._range_count, axis_type)
+
+    def new_loops(self, shape: tuple) -> Indices:
+        return tuple(self.new_range(size, AxisType.LOOP) for size in shape)
+
+    def ask(self, u: UOp, indices: Indices, exists: UOp | None, repeated: dict) -> None:
+        """Record that a reader asks `u` for the element at `indices`."""
+        known = self.reads[u].get(indices)
+        if known is None:
+            self.reads[u][indices] = Read(indices, exists, dict(repeated))
+            return
+        known.repeated.update(repeated)
+        if known.exists is not exists:
+            both = known.exists is not None and exists is not None
+            known.exists = (known.exists | exists).simplify() if both else None
+
+    def _visit(self, u: UOp) -> None:
+        if u.op in LEAF_OPS:
+            self._visit_leaf(u)
+        elif u.op is Ops.ASSIGN:
+            self._visit_assign(u)
+        elif u.op in STORED_OPS:
+            self._visit_stored(u)
+        elif u.op in GroupOp.Movement:
+            for read in self.reads[u].values():
+                self._pass_through_movement(u, read)
+        elif u.op in TRANSPARENT_OPS:
+            for read in self.reads[u].values():
+                read.sources = (read.indices,)
+                self.ask(u.src[0], read.indices, read.exists, read.repeated)
+        elif u.op in GroupOp.Elementwise or u.op is Ops.REDUCE_AXIS:
+            self._visit_computed(u)
+        else:
+            raise RuntimeError(
+                f"a tensor graph can't hold {u.op} here; dtype {u.dtype}, arg {u.arg}"
+            )
+
+    def _visit_leaf(self, u: UOp) -> None:
+        # an AFTER orders nodes that have to be in memory; nobody reads them element by element
+        if u.op in (Ops.AFTER, Ops.MSTACK, Ops.MSELECT):
+            self._use_as_memory(data_sources(u))
+
+    def _use_as_memory(self, sources: tuple[UOp, ...]) -> None:
+        bases = [view_base(source) for source in sources]
+        self.forced.update(dict.fromkeys(bases))
+        self.in_memory.update(bases)
+
+    def _visit_stored(self, u: UOp) -> None:
+        if u.op is Ops.CONTIGUOUS:
+            body = Read(self.new_loops(u.shape))
+            body.sources = (body.indices,)
+            self.stages[u] = Stage(u, True, body)
+            self.ask(u.src[0], body.indices, None, {})
+            return
+        self.stages[u] = Stage(u, True, Read(()))
+        self._use_as_memory(data_sources(u))
+
+    def _visit_assign(self, u: UOp) -> None:
+        target, value = u.src
+        body = Read(self.new_loops(target.shape))
+        body.sources = ((), body.indices)
+        stage = Stage(u, True, body)
+        stage.target, stage.target_exists = trace_view(target, body.indices)
+        self.stages[u] = stage
+        self._use_as_memory((target,))
+        self.ask(value, body.indices, None, {})
+
+    def _visit_computed(self, u: UOp) -> None:
+        reads = self.reads[u]
+        forced = u in self.forced
+        proposed = len(reads) > 1 or any(read.repeated for read in reads.values())
+        if not forced and not proposed:
+            for read in reads.values():
+                self._pass_through_computed(u, read)
+            return
+        stage = Stage(u, forced, Read(self.new_loops(u.shape)))
+        self.stages[u] = stage
+        self._pass_through_computed(u, stage.body)
+
+    def _pass_through_movement(self, u: UOp, read: Read) -> None:
+        source = u.src[0]
+        moved, padding = trace_movement(u.op, source.shape, u.marg, read.indices)
+        read.sources, read.padding = (moved,), padding
+        repeated = read.repeated
+        if u.op is Ops.EXPAND:
+            repeated = dict(repeated)
+            for index, old, new in zip(read.indices, source.shape, u.marg):
+                if not same_size(old, new):
+                    repeated.update(dict.fromkeys(index.ranges))
+        conditions = [c for c in (read.exists, padding) if c is not None]
+        self.ask(source, moved, conjunction(conditions), repeated)
+
+    def _pass_through_computed(self, u: UOp, read: Read) -> None:
+        indices = read.indices
+        if u.op is Ops.REDUCE_AXIS:
+            axes, source = u.arg[1], u.src[0]
+            loops = {a: self.new_range(source.shape[a], AxisType.REDUCE) for a in axes}
+            indices = tuple(loops.get(axis, index) for axis, index in enumerate(indices))
+            read.reduced = tuple(loop for loop in loops.values() if loop.op is Ops.RANGE)
+        read.sources = (indices,) * len(u.src)
+        for source in u.src:
+            self.ask(source, indices, read.exists, read.repeated)
+
+
+def trace_view(view: UOp, indices: Indices) -> tuple[Indices, UOp | None]:
+    """Where an element of a view is in the view's base, and whether it is there at all."""
+    conditions: list[UOp] = []
+    while view.op in VIEW_OPS:
+        if view.op in GroupOp.Movement:
+            indices, exists = trace_movement(view.op, view.src[0].shape, view.marg, indices)
+            conditions += [] if exists is None else [exists]
+        view = view.src[0]
+    return indices, conjunction(conditions)

@@ -1,0 +1,262 @@
+"""From stores to KERNEL nodes.
+
+In: the stores of `build` and the outputs. Out: for every node that is in memory afterwards, the node
+that users see instead: a view of AFTER(BUFFER, KERNEL). Only stores that an output needs become
+kernels. A KERNEL's sources are the memory it works on in the order of its slots (written first),
+then the bound variables. Reading memory that a kernel writes is reading AFTER(buffer, kernel); a
+kernel that overwrites memory comes AFTER those that still read the old version.
+
+The AST of a kernel depends on the computation alone (loops numbered from zero, buffers by slot), so
+that equal computations are one node.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from tinygrad.dtype import dtypes
+from tinygrad.schedule.build import Store, buffer_of
+from tinygrad.schedule.transplant import transplant
+from tinygrad.uop.ops import AxisType, KernelInfo, Ops, UOp
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What one KERNEL runs: an AST (a SINK, or a COPY and the like) and where it came from."""
+
+    ast: UOp
+    metadata: tuple = ()
+
+    def __repr__(self) -> str:
+        ast = self.ast.op if self.ast.op is not Ops.SINK else f"SINK of {len(self.ast.src)}"
+        return f"<Kernel {ast} {self.metadata}>"
+
+
+def tokens_read(store: Store) -> dict[UOp, None]:
+    """The versions of memory that a store reads."""
+    tokens = dict.fromkeys(store.inputs)
+    for part in (store.value, store.position):
+        if part is not None:
+            tokens.update((u.src[0], None) for u in part.toposort() if u.op is Ops.INDEX)
+    return tokens
+
+
+def versions_in(token: UOp) -> list[UOp]:
+    """The single versions that memory on several devices is put together from."""
+    if token.op in (Ops.MSELECT, Ops.MSTACK):
+        return [version for s in token.src for version in versions_in(s)]
+    return [token]
+
+
+# *** order ***
+
+
+class Order:
+    """The stores that are needed, in an order that respects reads and overwrites."""
+
+    def __init__(self, stores: list[Store], needed: list[UOp]):
+        self.stores = stores
+        self.writer = {new: n for n, store in enumerate(stores) for new, _ in store.writes}
+        self.reads = [
+            dict.fromkeys(v for token in tokens_read(store) for v in versions_in(token))
+            for store in stores
+        ]
+        self.used = self._reach([v for token in needed for v in versions_in(token)])
+        self.readers: dict[UOp, list[int]] = {}
+        for number in self.used:
+            for version in self.reads[number]:
+                self.readers.setdefault(version, []).append(number)
+
+    def _producers(self, number: int) -> list[int]:
+        overwritten = [old for _, old in self.stores[number].writes if old is not None]
+        versions = [*self.reads[number], *overwritten]
+        return [self.writer[version] for version in versions if version in self.writer]
+
+    def _reach(self, needed: list[UOp]) -> list[int]:
+        stack = [self.writer[version] for version in needed if version in self.writer]
+        seen: set[int] = set()
+        while stack:
+            number = stack.pop()
+            if number not in seen:
+                seen.add(number)
+                stack.extend(self._producers(number))
+        return sorted(seen)
+
+    def earlier_readers(self, number: int) -> list[int]:
+        """Who has to read the old versions before this store overwrites them."""
+        found: dict[int, None] = {}
+        store = self.stores[number]
+        for new, old in store.writes:
+            if new not in store.unchanged:
+                found.update(dict.fromkeys(self.readers.get(old, ())))
+        return [reader for reader in found if reader != number]
+
+    def depends(self, number: int, on: int) -> bool:
+        """Whether a store needs another's result, directly or not."""
+        stack, seen = [number], set()
+        while stack:
+            at = stack.pop()
+            if at == on:
+                return True
+            if at not in seen:
+                seen.add(at)
+                stack.extend(self._producers(at))
+        return False
+
+    def late_readers(self) -> list[tuple[int, int]]:
+        """Pairs (reader, writer) where the reader of an old version also needs the new one."""
+        pairs = []
+        for number in self.used:
+            late = [r for r in self.earlier_readers(number) if self.depends(r, number)]
+            pairs += [(reader, number) for reader in late]
+        return pairs
+
+    def sequence(self) -> list[int]:
+        """Topological order; among those that may go next, the earliest built."""
+        before = {n: self._producers(n) + self.earlier_readers(n) for n in self.used}
+        waiting = {n: len(set(b)) for n, b in before.items()}
+        followers: dict[int, list[int]] = {n: [] for n in self.used}
+        for number, earlier in before.items():
+            for other in set(earlier):
+                followers[other].append(number)
+        ready = [n for n, count in waiting.items() if count == 0]
+        heapq.heapify(ready)
+        result = []
+        while ready:
+            number = heapq.heappop(ready)
+            result.append(number)
+            for follower in followers[number]:
+                waiting[follower] -= 1
+                if waiting[follower] == 0:
+                    heapq.heappush(ready, follower)
+        if len(result) != len(self.used):
+            stuck = [self.stores[n].node for n in self.used if n not in result]
+            raise RuntimeError(f"kernels wait for each other in a cycle: {stuck[:4]}")
+        return result
+
+
+def keep_old_versions(stores: list[Store], needed: list[UOp], new_buffer) -> list[Store]:
+    """Give readers of an old version that also need the new one a copy of the old one."""
+    order = Order(stores, needed)
+    late = order.late_readers()
+    if not late:
+        return stores
+    stores = list(stores)
+    copies: dict[UOp, UOp] = {}
+    for reader, writer in late:
+        for new, old in stores[writer].writes:
+            if new in stores[writer].unchanged or old not in order.reads[reader]:
+                continue
+            if old not in copies:
+                copies[old], store = _copy_store(stores[writer].node, old, new_buffer)
+                stores.append(store)
+            stores[reader] = _redirect(stores[reader], old, copies[old])
+    return stores
+
+
+def _copy_store(node: UOp, old: UOp, new_buffer) -> tuple[UOp, Store]:
+    buffer = buffer_of(old)
+    spare = new_buffer(buffer, buffer.size)
+    loop = UOp.range(buffer.size, 0, AxisType.LOOP)
+    value = UOp(Ops.INDEX, old.dtype, (old, loop))
+    return spare, Store(node, [(spare, None)], loop, value, (loop,))
+
+
+def _redirect(store: Store, old: UOp, new: UOp) -> Store:
+    swap = {old: new}
+    if store.value is not None:
+        store.value = transplant(store.value, swap, None)
+    store.inputs = tuple(swap.get(token, token) for token in store.inputs)
+    return store
+
+
+# *** the AST ***
+
+
+def canonical_loops(store: Store, value: UOp, position: UOp) -> dict[UOp, UOp]:
+    """Numbers for the loops: those of the result in axis order, then reductions as they appear."""
+    numbers = {loop: number for number, loop in enumerate(store.loops)}
+    for u in UOp.sink(value, position).toposort():
+        if u.op is Ops.RANGE and u not in numbers:
+            numbers[u] = len(numbers)
+    return {
+        loop: loop.replace(arg=(number, loop.arg[1]))
+        for loop, number in numbers.items()
+        if loop.arg[0] != number
+    }
+
+
+def bound_variables(ast: UOp) -> list[UOp]:
+    return [u for u in ast.toposort() if u.op is Ops.BIND]
+
+
+def kernel_ast(store: Store) -> tuple[UOp, list[UOp], list[UOp]]:
+    """The SINK of a store, the tokens it reads in slot order, the bound variables."""
+    value, position = store.value, store.position
+    tokens = list(tokens_read(store))
+    slots = {buffer_of(store.token): 0}
+    for token in tokens:
+        slots.setdefault(buffer_of(token), len(slots))
+    devices = dict.fromkeys(buffer.device for buffer in slots)
+    if len(devices) > 1:
+        raise RuntimeError(f"all buffers must be on the same device: {tuple(devices)}")
+    swaps: dict[UOp, UOp] = {}
+    for token in [store.token, *tokens]:
+        buffer = buffer_of(token)
+        swaps[token] = UOp(Ops.DEFINE_GLOBAL, buffer.dtype.ptr(buffer.size), (), slots[buffer])
+    swaps.update(canonical_loops(store, value, position))
+    target = UOp(Ops.INDEX, swaps[store.token].dtype, (store.token, position))
+    body = target.store(value)
+    binds = bound_variables(body)
+    swaps.update((bind, bind.src[0]) for bind in binds)
+    if store.loops:
+        body = body.end(*store.loops)
+    info = kernel_info(store.node)
+    return transplant(UOp.sink(body, arg=info), swaps, None), tokens, binds
+
+
+def kernel_info(node: UOp) -> KernelInfo | None:
+    """CONTIGUOUS may carry the optimisations that its kernel gets."""
+    if node.op is Ops.CONTIGUOUS and node.arg is not None:
+        return KernelInfo(opts_to_apply=node.arg)
+    return None
+
+
+class Emit:
+    """KERNEL nodes for the stores, in order."""
+
+    def __init__(self, stores: list[Store], needed: list[UOp], new_buffer):
+        stores = keep_old_versions(stores, needed, new_buffer)
+        self.order = Order(stores, needed)
+        self.after: dict[UOp, UOp] = {}
+        self.kernels: dict[int, UOp] = {}
+        for number in self.order.sequence():
+            self._emit(number, stores[number])
+
+    def is_ready(self, version: UOp) -> bool:
+        """Whether a version of a buffer is there without, or after, the kernels that run."""
+        return version in self.after or version not in self.order.writer
+
+    def finished(self, token: UOp) -> UOp:
+        """Memory as users see it, after the kernels that make it."""
+        if token.op in (Ops.MSELECT, Ops.MSTACK):
+            return token.replace(src=tuple(self.finished(s) for s in token.src))
+        return self.after.get(token, token)
+
+    def _emit(self, number: int, store: Store) -> None:
+        if store.ast is not None:
+            ast, tokens, binds = store.ast, list(store.inputs), []
+        else:
+            ast, tokens, binds = kernel_ast(store)
+        earlier = [self.kernels[reader] for reader in self.order.earlier_readers(number)]
+        sources: dict[UOp, UOp] = {}
+        for new, old in store.writes:
+            previous = buffer_of(new) if old is None else self.finished(old)
+            sources[buffer_of(new)] = previous.after(*earlier) if earlier else previous
+        for token in tokens:
+            sources.setdefault(buffer_of(token), self.finished(token))
+        kernel = UOp(Ops.KERNEL, dtypes.void, (*sources.values(), *binds), Kernel(ast))
+        self.kernels[number] = kernel
+        for new, _ in store.writes:
+            self.after[new] = buffer_of(new).after(kernel)

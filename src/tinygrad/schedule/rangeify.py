@@ -1,0 +1,165 @@
+"""Schedule: from the tensors to be realized to kernels.
+
+`get_rangeify_map(sink)` gives, for every tensor node that is in memory afterwards (or turned out to
+be a constant), the node that replaces it. The work is done by the rows of `PASSES`, in this order.
+`engine.schedule` puts the KERNEL nodes inside the replacements into an order and runs them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tinygrad.schedule.build import Build, Memory
+from tinygrad.schedule.cleanup import clean_graph
+from tinygrad.schedule.demand import LEAF_OPS, TRANSPARENT_OPS, VIEW_OPS, Demand, view_base
+from tinygrad.schedule.kernels import Emit, Kernel, versions_in
+from tinygrad.schedule.multi import spread_over_devices
+from tinygrad.uop.ops import Ops, UOp
+
+__all__ = ["Kernel", "get_rangeify_map", "PASSES"]
+
+
+@dataclass
+class Schedule:
+    """What the passes fill in, from the top down."""
+
+    sink: UOp
+    cleaned: dict[UOp, UOp] = field(default_factory=dict)  # every node of sink -> its clean form
+    outputs: list[UOp] = field(default_factory=list)
+    demand: Demand | None = None
+    build: Build | None = None
+    emit: Emit | None = None
+    becomes: dict[UOp, UOp] = field(default_factory=dict)
+
+    def __post_init__(self):
+        numbers = [u.arg for u in self.sink.toposort() if u.op is Ops.LUNIQUE]
+        self._buffer_numbers = itertools.count(max(numbers) + 1) if numbers else None
+
+    def new_buffer(self, u: UOp, size: int) -> UOp:
+        """A buffer for a node; numbered from the graph alone when the graph's buffers are."""
+        number = None if self._buffer_numbers is None else next(self._buffer_numbers)
+        return UOp.new_buffer(u.device, size, u.dtype, number)
+
+
+# *** passes ***
+
+
+def spread_and_clean(schedule: Schedule) -> None:
+    """Sharded tensors become one tensor for each device; tensor rules."""
+    spread = spread_over_devices(schedule.sink)
+    cleaned = clean_graph(spread.get(schedule.sink, schedule.sink))
+    for u in schedule.sink.toposort():
+        on_devices = spread.get(u, u)
+        schedule.cleaned[u] = cleaned.get(on_devices, on_devices)
+
+
+def find_outputs(schedule: Schedule) -> None:
+    """What has to be in memory: the bases of the sink's sources."""
+    bases = [view_base(s) for s in schedule.cleaned[schedule.sink].src]
+    outputs = dict.fromkeys(b for b in bases if b.op not in LEAF_OPS or b.op is Ops.AFTER)
+    schedule.outputs = list(outputs)
+
+
+def find_reads(schedule: Schedule) -> None:
+    """Indices of every node and proposals where to store, from the outputs down."""
+    schedule.demand = Demand(schedule.outputs)
+
+
+def build_values(schedule: Schedule) -> None:
+    """Values over loops and the decision about the proposals, from the inputs up."""
+    schedule.build = Build(schedule.demand, schedule.new_buffer)
+
+
+def emit_kernels(schedule: Schedule) -> None:
+    """One KERNEL for every store that an output needs, ordered where memory is overwritten."""
+    memories = schedule.build.memories
+    needed = [memories[u].token for u in schedule.outputs if u in memories]
+    schedule.emit = Emit(schedule.build.stores, needed, schedule.new_buffer)
+
+
+def replace_tensors(schedule: Schedule) -> None:
+    """What users see instead of their nodes."""
+    replacement = Replacement(schedule)
+    bases = [view_base(s) for s in schedule.sink.src]
+    stored = [u for u, clean in schedule.cleaned.items() if clean in schedule.demand.stages]
+    for u in dict.fromkeys(bases + stored):
+        new = replacement.of(schedule.cleaned[u])
+        if new is not None and new is not u:
+            schedule.becomes[u] = new
+
+
+PASSES: list[tuple[str, Callable[[Schedule], None], str]] = [
+    ("clean tensors", spread_and_clean, "rules about tensors need shapes, which ranges lose"),
+    ("find outputs", find_outputs, "views cost nothing, their bases are stored"),
+    ("find reads", find_reads, "a node's readers are known only when all of them were visited"),
+    ("build values", build_values, "the cost of a stage is known when all below it is decided"),
+    ("emit kernels", emit_kernels, "only now is it known which buffers are read"),
+    ("replace tensors", replace_tensors, "needs the kernels"),
+]
+
+
+def put_views(base: UOp, views: list[UOp]) -> UOp:
+    """The views, outermost first, on another base."""
+    for view in reversed(views):
+        if view.op not in TRANSPARENT_OPS:
+            base = view.replace(src=(base, *view.src[1:]))
+    return base
+
+
+class Replacement:
+    """The new form of a clean tensor node, where it has one."""
+
+    def __init__(self, schedule: Schedule):
+        self.build = schedule.build
+        self.emit = schedule.emit
+
+    def of(self, u: UOp) -> UOp | None:
+        """Views are put on top of what their base becomes; None: nothing is known about it."""
+        views = []
+        while u.op in VIEW_OPS:
+            views.append(u)
+            u = u.src[0]
+        new = self._of_base(u)
+        return None if new is None else put_views(new, views)
+
+    def _of_base(self, u: UOp) -> UOp | None:
+        if (constant := self.build.constants.get(u)) is not None:
+            return UOp.const(u.dtype, constant.arg, device=u.device, shape=u.shape)
+        if u.op in LEAF_OPS and u.op is not Ops.AFTER:
+            return u
+        memory = self.build.memories.get(u)
+        if memory is None or not self._is_computed(memory):
+            return None
+        if u.op is Ops.ASSIGN:
+            return self._of_assign(u, memory)
+        return self._as_view(u.shape, memory)
+
+    def _is_computed(self, memory: Memory) -> bool:
+        return all(self.emit.is_ready(version) for version in versions_in(memory.token))
+
+    def _as_view(self, shape: tuple, memory: Memory) -> UOp:
+        view = self.emit.finished(memory.token)
+        if memory.layout != (memory.buffer.size,):
+            view = view.reshape(memory.layout)
+        if view.shape != shape:
+            view = view.shrink(tuple((0, size) for size in shape))
+        return view
+
+    def _of_assign(self, u: UOp, memory: Memory) -> UOp:
+        """The overwritten view, on the new version of its base."""
+        views = []
+        target = u.src[0]
+        while target.op in VIEW_OPS:
+            views.append(target)
+            target = target.src[0]
+        return put_views(self._as_view(target.shape, memory), views)
+
+
+def get_rangeify_map(sink: UOp) -> dict[UOp, UOp]:
+    """Replacements for the tensor nodes below `sink`; the kernels to run are inside of them."""
+    schedule = Schedule(sink)
+    for _, run, _ in PASSES:
+        run(schedule)
+    return schedule.becomes
