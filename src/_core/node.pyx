@@ -422,6 +422,10 @@ cdef UOp find_node(object op, DTypeInfo info, tuple src, object arg, object tag,
     cdef bint same, quiet = plain(arg) and tag is None
     while at is not NULL:
         if (<UOp>at).hash == h and (<UOp>at).op is op and (<UOp>at).info is <PyObject *>info:
+            if Py_REFCNT(at) == 0:
+                # its weak references are being cleared: it must not be revived
+                at = (<UOp>at).chain
+                continue
             other = <UOp>at
             same = PyTuple_GET_SIZE(other.src) == count
             if same and other.src is not src:

@@ -5,6 +5,7 @@ to the function of a rule. `tinygrad._core.PatternMatcher` compiles patterns onc
 patterns are immutable by convention. Arithmetic on patterns (`UPat.var("x") + 0`) gives patterns of the nodes that the same
 arithmetic on nodes builds. Used by every module with rules.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -29,7 +30,9 @@ def _as_tuple(value: Any, kind: type, what: str) -> tuple | None:
     members = (value,) if isinstance(value, kind) else tuple(value)
     for member in members:
         if not isinstance(member, kind):
-            raise TypeError(f"{what} of a UPat must be {kind.__name__}s, got {member!r} in {value!r}")
+            raise TypeError(
+                f"{what} of a UPat must be {kind.__name__}s, got {member!r} in {value!r}"
+            )
     return members
 
 
@@ -126,7 +129,9 @@ class UPat(OpMixin):
             return "UPat.any(" + ", ".join(map(repr, self.sources)) + ")"
         shown = []
         if self.op is not None:
-            shown.append(str(self.op[0]) if len(self.op) == 1 else f"({', '.join(map(str, self.op))})")
+            shown.append(
+                str(self.op[0]) if len(self.op) == 1 else f"({', '.join(map(str, self.op))})"
+            )
         for field in ("dtype", "arg", "name"):
             if getattr(self, field) is not None:
                 shown.append(f"{field}={getattr(self, field)!r}")

@@ -1,0 +1,200 @@
+"""The rewriter and the walks against the reference model, and their contract."""
+
+import random
+
+import pytest
+from reference import names_in, postorder, random_graph, random_pattern, rewrite
+
+from tinygrad._core import (
+    BottomUpGate,
+    PatternMatcher,
+    UOp,
+    graph_rewrite,
+    graph_rewrite_map,
+    substitute,
+)
+from tinygrad.dtype import dtypes
+from tinygrad.uop import GroupOp, Ops
+from tinygrad.uop.upat import UPat
+
+SEEDS = range(150)
+
+
+def const(value, dtype=dtypes.int):
+    return UOp(Ops.CONST, dtype, arg=value)
+
+
+def add(a, b):
+    return UOp(Ops.ADD, a.dtype, (a, b))
+
+
+def shrinking_rules(rng, count):
+    """Rules whose result is a captured node (mostly a proper part) or a smaller constant, so that they end."""
+    rules, model = [], []
+    for _ in range(count):
+        pattern = random_pattern(rng, rng.randint(1, 2), ["x", "y", "z"])
+        names = sorted(names_in(pattern)) or None
+        if names is None:
+            continue
+        chosen = rng.choice(names)
+        rules.append((pattern, eval(f"lambda {chosen}=None: {chosen}")))
+        model.append((pattern, lambda found, chosen=chosen: found.get(chosen)))
+    lower = UPat(Ops.CONST, name="c")
+    rules.append((lower, lambda c: c.replace(arg=c.arg - 1) if c.arg > 0 else None))
+    model.append((lower, lambda f: f["c"].replace(arg=f["c"].arg - 1) if f["c"].arg > 0 else None))
+    return rules, model
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rewriting_agrees_with_the_model(seed):
+    rng = random.Random(seed)
+    graph = random_graph(rng, 30)
+    up, up_model = shrinking_rules(rng, 6)
+    down, down_model = shrinking_rules(rng, 4)
+    assert graph_rewrite(graph, PatternMatcher(up)) is rewrite(graph, up_model, None), seed
+    got = graph_rewrite(graph, PatternMatcher(down), bottom_up=True)
+    assert got is rewrite(graph, None, down_model), seed
+    got = graph_rewrite(graph, PatternMatcher(up), bpm=PatternMatcher(down))
+    assert got is rewrite(graph, up_model, down_model), seed
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_map_holds_every_node(seed):
+    rng = random.Random(seed)
+    graph = random_graph(rng, 30)
+    rules, _ = shrinking_rules(rng, 5)
+    pm = PatternMatcher(rules)
+    found = graph_rewrite_map(graph, pm)
+    assert list(found) == postorder(graph)
+    for node in graph.toposort():
+        assert found[node] is graph_rewrite(node, pm), seed
+
+
+def test_input_map_is_led_through():
+    one, two = const(1), const(2)
+    pm = PatternMatcher([(UPat(Ops.CONST, arg=2), lambda: const(3))])
+    found = graph_rewrite_map(add(two, two), pm, input_map={one: two})
+    assert found[one] is const(3)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_walks_agree_with_the_model(seed):
+    graph = random_graph(random.Random(seed), 40)
+    want = postorder(graph)
+    assert list(graph.toposort()) == want
+    assert list(graph.backward_slice) == want[:-1]
+    assert list(graph.backward_slice_with_self) == [graph, *want[:-1]]
+    consumers = graph.get_consumer_map()
+    assert list(consumers) == want
+    for node in want:
+        assert list(consumers[node]) == [u for u in want if node in u.src]
+    place = {u: i for i, u in enumerate(want[0].reverse_toposort(consumers))}
+    for node in place:
+        assert all(place[u] < place[node] for u in consumers[node])
+    present = {u.op for u in want}
+    for op in GroupOp.All:
+        assert graph.op_in_backward_slice_with_self(op) == (op in present)
+
+
+def test_gate_keeps_the_walk_out():
+    inner = add(const(1), const(2))
+    outer = add(inner, const(3))
+    walked = list(outer.toposort(lambda u: u is not inner))
+    assert walked == [const(3), outer]
+
+
+def test_topovisit_fills_the_cache_sources_first():
+    graph = add(add(const(1), const(2)), const(1))
+    cache = {}
+    depth = graph.topovisit(lambda u: 1 + max([cache[s] for s in u.src], default=0), cache)
+    assert depth == 3 and list(cache) == postorder(graph)
+
+
+def test_each_node_is_visited_once_and_in_order():
+    seen = []
+
+    def note(ctx, x, way):
+        ctx.append((x.op, way))
+
+    up = PatternMatcher([(UPat(GroupOp.All, name="x"), lambda ctx, x: note(ctx, x, "up"))])
+    down = PatternMatcher([(UPat(GroupOp.All, name="x"), lambda ctx, x: note(ctx, x, "down"))])
+    shared = UOp(Ops.NEG, dtypes.int, (const(1),))
+    graph_rewrite(add(shared, shared), up, ctx=seen, bpm=down)
+    assert seen == [
+        (Ops.ADD, "down"),
+        (Ops.NEG, "down"),
+        (Ops.CONST, "down"),
+        (Ops.CONST, "up"),
+        (Ops.NEG, "up"),
+        (Ops.ADD, "up"),
+    ]
+
+
+@pytest.mark.parametrize("bottom_up", (False, True))
+def test_endless_rules_are_reported(bottom_up):
+    back_and_forth = PatternMatcher(
+        [
+            (UPat(Ops.CONST, arg=3, name="x"), lambda x: x.replace(arg=4)),
+            (UPat(Ops.CONST, arg=4, name="x"), lambda x: x.replace(arg=3)),
+        ]
+    )
+    growing = PatternMatcher([(UPat(Ops.CONST, name="x"), lambda x: x.replace(arg=x.arg + 1))])
+    wrapping = PatternMatcher([(UPat(Ops.CONST, name="x"), lambda x: add(x, const(0)))])
+    for pm in (back_and_forth, growing, wrapping):
+        with pytest.raises(RuntimeError, match="infinite loop.*test_rewrite.py"):
+            graph_rewrite(add(const(3), const(1)), pm, bottom_up=bottom_up)
+
+
+def test_returning_the_input_is_no_change():
+    pm = PatternMatcher([(UPat(Ops.CONST, name="x"), lambda x: x)])
+    graph = add(const(1), const(2))
+    assert graph_rewrite(graph, pm) is graph
+    assert graph_rewrite(graph, pm, bottom_up=True) is graph
+
+
+def test_gate_stops_the_descent():
+    def stop(x):
+        raise BottomUpGate
+
+    pm = PatternMatcher(
+        [(UPat(Ops.NEG, name="x"), stop), (UPat(Ops.CONST, arg=1), lambda: const(2))]
+    )
+    kept = UOp(Ops.NEG, dtypes.int, (const(1),))
+    assert graph_rewrite(add(kept, const(1)), pm, bottom_up=True) is add(kept, const(2))
+
+
+def test_a_rule_may_rewrite_inside():
+    inner = PatternMatcher([(UPat(Ops.CONST, arg=1), lambda: const(2))])
+    outer = PatternMatcher([(UPat(Ops.NEG, name="x"), lambda x: graph_rewrite(x.src[0], inner))])
+    assert graph_rewrite(UOp(Ops.NEG, dtypes.int, (const(1),)), outer) is const(2)
+
+
+def test_a_rule_must_return_a_node():
+    with pytest.raises(TypeError, match="must return a UOp"):
+        graph_rewrite(const(1), PatternMatcher([(UPat(Ops.CONST), lambda: 3)]))
+
+
+def test_an_overridden_rewrite_is_used():
+    class Counting(PatternMatcher):
+        calls = 0
+
+        def rewrite(self, uop, ctx=None):
+            Counting.calls += 1
+            return super().rewrite(uop, ctx)
+
+    pm = Counting([(UPat(Ops.CONST, arg=1), lambda: const(2))])
+    assert graph_rewrite(add(const(1), const(2)), pm) is add(const(2), const(2))
+    assert Counting.calls >= 3 and type(pm + pm) is Counting
+
+
+def test_substitute_searches_what_it_puts_in():
+    one, two, three = const(1), const(2), const(3)
+    neg = UOp(Ops.NEG, dtypes.int, (one,))
+    assert substitute(add(neg, two), {neg: add(two, two), two: three}) is add(
+        add(three, three), three
+    )
+    assert substitute(neg, {}) is neg
+    with pytest.raises(RuntimeError, match="infinite loop"):
+        substitute(add(one, two), {one: neg})
+    with pytest.raises(RuntimeError, match="circle"):
+        substitute(add(one, two), {one: two, two: one})
