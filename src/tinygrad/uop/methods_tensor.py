@@ -6,7 +6,7 @@ node: `buffers` maps BUFFER nodes weakly to what `tinygrad.device` allocates for
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from tinygrad._core import UOp
 from tinygrad.dtype import DType, PtrDType, dtypes
@@ -19,7 +19,16 @@ from tinygrad.uop.shape import decode_movement, encode_movement
 if TYPE_CHECKING:
     from tinygrad.device import Buffer, MultiBuffer
 
-buffers: WeakKeyDictionary[UOp, Buffer | MultiBuffer] = WeakKeyDictionary()
+class _NamedBuffers(WeakKeyDictionary):
+    """Node -> memory. While a node is in it, the memory counts one more reference (`uop_refcount`)."""
+
+    def __setitem__(self, node: UOp, memory: Buffer | MultiBuffer) -> None:
+        super().__setitem__(node, memory)
+        memory.ref(1)
+        finalize(node, memory.ref, -1).atexit = False
+
+
+buffers: WeakKeyDictionary[UOp, Buffer | MultiBuffer] = _NamedBuffers()
 all_metadata: WeakKeyDictionary[UOp, tuple] = WeakKeyDictionary()
 
 _VIEWS = GroupOp.Movement | {Ops.MULTI}
@@ -170,9 +179,7 @@ class TensorMethods:
         if found is None:
             kind = MultiBuffer if isinstance(self.device, tuple) else Buffer
             dtype = self.dtype.base if not isinstance(self.dtype, PtrDType) else self.dtype
-            found = kind(self.device, self.arg, dtype)
-            found.ref(1)
-            buffers[self] = found
+            found = buffers[self] = kind(self.device, self.arg, dtype)
         return found
 
     @property
