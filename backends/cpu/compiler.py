@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 from tinygrad.backends.cpu.host import host
+
 from tinygrad.helpers import CPU_CC, OSX, cpu_objdump
 from tinygrad.runtime.support.compiler import CompileError, Compiler
 from tinygrad.runtime.support.compiler_llvm import LLVMCompiler
@@ -74,7 +75,9 @@ class ClangJITCompiler(Compiler):
         super().__init__(f"{cachekey}_{re.sub(r'[^A-Za-z0-9]+', '_', stamp)}_{features}")
 
     def compile(self, src: str) -> bytes:
-        done = subprocess.run([*self.command, "-", "-o", "-"], input=src.encode(), capture_output=True)
+        done = subprocess.run(
+            [*self.command, "-", "-o", "-"], input=src.encode(), capture_output=True
+        )
         if done.returncode != 0:
             raise CompileError(
                 f"{self.command[0]} refused the source:\n{done.stderr.decode(errors='replace')}\n{src}"
@@ -98,7 +101,9 @@ class CPULLVMCompiler(LLVMCompiler):
     def __init__(self):
         import llvmlite.binding as llvm
 
-        features = llvm.get_host_cpu_features().flatten() if hasattr(llvm, "get_host_cpu_features") else ""
+        features = (
+            llvm.get_host_cpu_features().flatten() if hasattr(llvm, "get_host_cpu_features") else ""
+        )
         triple = llvm.get_process_triple()
         super().__init__(triple, llvm.get_host_cpu_name(), features, "compile_cpu")
 

@@ -11,6 +11,7 @@ from tinygrad.backends.cpu._pool import HostBuffer, Kernel
 from tinygrad.backends.cpu.compiler import ClangJITCompiler, CPULLVMCompiler
 from tinygrad.backends.cpu.loader import LoadedObject
 from tinygrad.backends.cpu.renderer import ClangRenderer, CPULLVMRenderer
+
 from tinygrad.device import (
     BufferSpec,
     Compiled,

@@ -12,6 +12,7 @@ import mmap
 import os
 
 from tinygrad.backends.cpu._pool import flush_code
+
 from tinygrad.runtime.support.elf import parse_elf
 from tinygrad.runtime.support.elf_link import link_image, linked_size
 

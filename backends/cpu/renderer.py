@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from tinygrad.backends.cpu.host import host
+
 from tinygrad.dtype import DType, PtrDType, dtypes
 from tinygrad.helpers import CPU_COUNT
 from tinygrad.renderer.abi import access_gate, never_traps
@@ -196,9 +197,9 @@ def _vectorize(ctx: ClangRenderer, x: UOp) -> str:
         return ctx.render_vector(x.dtype, [lane for s in x.src for lane in ctx.lanes(s)])
     width = counts.pop()
     while len(texts) > 1:
-        order = ",".join(str(i) for i in range(2 * width))
+        kind, order = x.dtype.scalar().vec(2 * width), range(2 * width)
         pairs = zip(texts[::2], texts[1::2], strict=True)
-        texts = [f"__builtin_shufflevector({a},{b},{order})" for a, b in pairs]
+        texts = [ctx.render_shuffle(kind, a, b, order) for a, b in pairs]
         width *= 2
     return texts[0]
 
@@ -209,7 +210,7 @@ def _pick_lanes(ctx: ClangRenderer, x: UOp) -> str | None:
     source = ctx[x.src[0]]
     if not _is_vector(x.src[0]):
         return ctx.render_splat(x.dtype, source)
-    return f"__builtin_shufflevector({source},{source},{','.join(map(str, x.arg))})"
+    return ctx.render_shuffle(x.dtype, source, source, x.arg)
 
 
 def _load(ctx: ClangRenderer, x: UOp) -> str | None:
@@ -323,6 +324,11 @@ class ClangRenderer(CStyleLanguage):
             return self.render_vector(dt, [value] * dt.count)
         return f"(({self.render_dtype(dt)})({value}))"
 
+    def render_shuffle(self, dt: DType, a: str, b: str, order) -> str:
+        """Lanes of `a` and `b` in a new order; the cast is for compilers that forget the type."""
+        picks = ",".join(map(str, order))
+        return f"(({self.render_dtype(dt)})__builtin_shufflevector({a},{b},{picks}))"
+
     def lane_pointer(self, address: UOp) -> str:
         """The address as a pointer to single lanes."""
         return self[address.src[0] if address.op is Ops.CAST else address]
@@ -355,7 +361,9 @@ class ClangRenderer(CStyleLanguage):
         """Typedefs of the vector types that `text` mentions."""
         words = {"bool": "unsigned char", "half": "__fp16"}
         for dt in dtypes.all:
-            words.setdefault(self.render_dtype(dt).replace(" ", "_").strip("_"), self.render_dtype(dt))
+            words.setdefault(
+                self.render_dtype(dt).replace(" ", "_").strip("_"), self.render_dtype(dt)
+            )
         lines = []
         for name in sorted(set(re.findall(r"\b([a-z_]+?\d+)\b", text))):
             word, lanes = re.fullmatch(r"([a-z_]+?)(\d+)", name).groups()

@@ -121,7 +121,7 @@ def _render_alu(ctx: CStyleLanguage, x: UOp) -> str:
     text = ctx.code_for_op[op](*(ctx[s] for s in x.src), x.dtype)
     # C computes small integers (and some compilers small floats) wider than they are stored
     if x.dtype.scalar().itemsize < 4 and x.dtype.count == 1 and x.dtype is not dtypes.bool:
-        return f"({ctx.render_cast(x.dtype, text)})"
+        return f"({ctx.render_cast(x.dtype, strip_parens(text))})"
     return text
 
 
@@ -139,7 +139,7 @@ base_rewrite = PatternMatcher(
     [
         (UPat((Ops.DEFINE_REG, Ops.DEFINE_LOCAL), name="x"), _declare_storage),
         (UPat(Ops.RANGE, name="x"), _open_loop),
-        (UPat(Ops.IF, name="x"), lambda ctx, x: f"if ({ctx[x.src[0]]}) {{"),
+        (UPat(Ops.IF, name="x"), lambda ctx, x: f"if ({ctx.unwrapped(x.src[0])}) {{"),
         (UPat((Ops.END, Ops.ENDIF)), lambda ctx: "}"),
         (UPat(Ops.BARRIER), lambda ctx: ctx.barrier),
         (UPat(Ops.SPECIAL, name="x"), _render_workitem),
@@ -157,7 +157,7 @@ base_rewrite = PatternMatcher(
         ),
         (
             UPat(Ops.CAST, name="x"),
-            lambda ctx, x: f"({ctx.render_cast(x.dtype, ctx[x.src[0]])})",
+            lambda ctx, x: f"({ctx.render_cast(x.dtype, ctx.unwrapped(x.src[0]))})",
         ),
         (
             UPat(Ops.WMMA, name="x"),
@@ -255,7 +255,11 @@ class CStyleLanguage(Renderer):
     def render_const(self, x: UOp) -> str:
         """A literal that reads back as exactly the value of the CONST `x`."""
         literal = self.render_literal(x.dtype.scalar(), x.arg)
-        return literal if x.dtype.count == 1 else self.render_vector(x.dtype, [literal] * x.dtype.count)
+        return (
+            literal
+            if x.dtype.count == 1
+            else self.render_vector(x.dtype, [literal] * x.dtype.count)
+        )
 
     def render_vector(self, dt: DType, parts: list[str]) -> str:
         """A vector value of type `dt` from the texts of its lanes."""

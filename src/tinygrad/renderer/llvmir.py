@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 
 from tinygrad.dtype import DType, PtrDType, dtypes, truncate
 from tinygrad.renderer import Renderer
@@ -29,7 +28,11 @@ from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 _STORAGE = {dtypes.bfloat16: "i16", dtypes.fp8e4m3: "i8", dtypes.fp8e5m2: "i8"}
 _FLOAT_NAMES = {dtypes.float16: "half", dtypes.float32: "float", dtypes.float64: "double"}
-_COMPARE = {Ops.CMPLT: ("olt", "slt", "ult"), Ops.CMPNE: ("une", "ne", "ne"), Ops.CMPEQ: ("oeq", "eq", "eq")}
+_COMPARE = {
+    Ops.CMPLT: ("olt", "slt", "ult"),
+    Ops.CMPNE: ("une", "ne", "ne"),
+    Ops.CMPEQ: ("oeq", "eq", "eq"),
+}
 _BOOL_FORM = {Ops.ADD: Ops.OR, Ops.MUL: Ops.AND, Ops.MAX: Ops.OR}
 
 
@@ -412,6 +415,8 @@ class _Function:
         else:
             word = unsigned if dtypes.is_unsigned(u.dtype) or dtypes.is_bool(u.dtype) else signed
         a, b = u.src
+        if word in ("add", "sub", "mul") and _never_wraps(u):
+            word += " nsw"
         return self.emit(f"{word} {ir_type(u.dtype)} {self.values[a]}, {self._operand(b, u.dtype)}")
 
     def _operand(self, u: UOp, dt: DType) -> str:
@@ -419,7 +424,11 @@ class _Function:
         if ir_type(u.dtype) == ir_type(dt):
             return self.values[u]
         word = _cast_word(u.dtype, dt)
-        return self.values[u] if word is None else self.emit(f"{word} {self.typed(u)} to {ir_type(dt)}")
+        return (
+            self.values[u]
+            if word is None
+            else self.emit(f"{word} {self.typed(u)} to {ir_type(dt)}")
+        )
 
     def compare(self, u: UOp) -> str:
         for_float, signed, unsigned = _COMPARE[u.op]
@@ -485,6 +494,14 @@ class _Function:
             return self.call("fma", u.dtype, a, b, c)
         product = self.emit(f"mul {ir_type(u.dtype)} {a}, {b}")
         return self.emit(f"add {ir_type(u.dtype)} {product}, {c}")
+
+
+def _never_wraps(u: UOp) -> bool:
+    """Whether bounds prove that signed arithmetic stays inside its type, as for index arithmetic."""
+    dt = u.dtype.scalar()
+    return (
+        dt in (dtypes.int32, dtypes.int64) and dtypes.min(dt) < u.vmin and u.vmax < dtypes.max(dt)
+    )
 
 
 def _mask(dt: DType) -> str:

@@ -108,7 +108,9 @@ def _string(table: bytes, offset: int, what: str) -> str:
 
 def _read_sections(blob: bytes) -> tuple[int, int, list[ElfSection]]:
     if blob[:4] != b"\x7fELF":
-        raise ValueError(f"not an ELF file: it starts with {bytes(blob[:4])!r}, expected b'\\x7fELF'")
+        raise ValueError(
+            f"not an ELF file: it starts with {bytes(blob[:4])!r}, expected b'\\x7fELF'"
+        )
     if blob[4:6] != b"\x02\x01":
         raise ValueError(
             f"ELF class and byte order {blob[4:6].hex()} are not supported, expected 64-bit little-endian"
@@ -209,7 +211,9 @@ def _read_relocations(
     for at in range(0, len(table.content) - step + 1, step):
         offset, info, *addend = _take(table.content, fmt, at, f"an entry of {table.name}")
         if info >> 32 >= len(symbols) or offset >= size:
-            raise ValueError(f"damaged ELF file: entry {at // step} of {table.name} is out of range")
+            raise ValueError(
+                f"damaged ELF file: entry {at // step} of {table.name} is out of range"
+            )
         symbol = symbols[info >> 32]
         kind = info & 0xFFFFFFFF
         found.append(ElfRelocation(base + offset, symbol, kind, addend[0] if addend else 0))

@@ -117,7 +117,9 @@ class _Linker:
         else:
             field = _ARM_FIELDS.get(r.kind)
             if field is None:
-                raise ValueError(f"AArch64 relocation {r.kind} of {r.symbol.name!r} is not supported")
+                raise ValueError(
+                    f"AArch64 relocation {r.kind} of {r.symbol.name!r} is not supported"
+                )
             word = struct.unpack_from("<I", self.image, at)[0]
             struct.pack_into("<I", self.image, at, field(self, r, place, word))
 
