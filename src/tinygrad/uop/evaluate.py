@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinygrad.dtype import DType, Invalid, dtypes, truncate
+from tinygrad.dtype import DType, Invalid, truncate
 from tinygrad.helpers import cdiv, cmod
 from tinygrad.uop import GroupOp, Ops
 
