@@ -147,9 +147,7 @@ def _give_view(ast: UOp, nodes: tuple[UOp, ...]) -> None:
     target, whole = nodes[0], nodes[1].buffer
     if target not in buffers:
         size, offset = ast.arg
-        buffers[target] = whole.view(target.size, target.dtype, offset * whole.dtype.itemsize).ref(
-            1
-        )
+        buffers[target] = whole.view(target.size, target.dtype, offset * whole.dtype.itemsize)
 
 
 def _with_buffers(item: ExecItem, nodes: tuple[UOp, ...]) -> list[ExecItem]:

@@ -1,0 +1,618 @@
+"""TinyJit: a function's kernels, captured once and launched again with other inputs.
+
+In: a function of tensors. Its first call runs as it is. The second runs with every launch recorded; from then on a call only
+puts its inputs' buffers into the recorded launches and replays them, in graphs where the device has them.
+
+What must hold on every call is checked or arranged, never assumed: inputs must look as they did (else JitError); an input
+that is one of the capture's own buffers is copied aside; tensors of the surroundings that the kernels use are watched, and
+realized or captured again when they changed; constants are compared; every result is made of new Tensor objects. What is
+frozen by contract (arguments that are no tensors, tensors in lists) is warned about when it changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+import weakref
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Generic, TypeVar
+
+from tinygrad.device import Buffer, Device
+from tinygrad.dtype import DType
+from tinygrad.engine.graph import (
+    GraphException,
+    GraphRunner,
+    MultiGraphRunner,
+    apply_graph_to_jit,
+    get_input_replace,
+    get_out_buffers_for_ei,
+    get_updated_buffers,
+    graph_class,
+    update_depends,
+)
+from tinygrad.engine.jit_args import (
+    ArgumentNames,
+    CallInputs,
+    JitError,
+    Outputs,
+    explain_mismatch,
+    gather_inputs,
+    mop_cleanup,
+    same_plain,
+    tensors_in,
+)
+from tinygrad.engine.memory import _internal_memory_planner
+from tinygrad.engine.realize import (
+    BufferXfer,
+    CompiledRunner,
+    ExecItem,
+    ViewOp,
+    _copy_runner,
+    capturing,
+)
+from tinygrad.helpers import BEAM, DEBUG, JIT, JIT_BATCH_SIZE, Context, getenv
+from tinygrad.uop.ops import Ops, UOp
+
+__all__ = [
+    "CapturedJit",
+    "GraphException",
+    "GraphRunner",
+    "JitError",
+    "MultiGraphRunner",
+    "TinyJit",
+    "apply_graph_to_jit",
+    "get_input_replace",
+    "get_out_buffers_for_ei",
+    "graph_class",
+    "mop_cleanup",
+    "update_depends",
+]
+
+ReturnType = TypeVar("ReturnType")
+
+
+def _live_tensors() -> list[Any]:
+    """All tensors there are. Their registry belongs to the layer above, which has been loaded when there are any."""
+    from tinygrad.tensor.core import live_tensors
+
+    return live_tensors()
+
+
+# ---------------------------------------------------------------- a capture
+
+
+@dataclass
+class CapturedJit(Generic[ReturnType]):
+    """Recorded launches and how a call's inputs go into them.
+
+    `input_replace`: (item, slot) -> number of an input; `extra_view_inputs`: views into inputs, (input, offset in bytes,
+    device, size, dtype), numbered on after the inputs. In `jit_cache` the slots of inputs are empty between calls.
+    """
+
+    ret: Any
+    jit_cache: list[ExecItem]
+    input_replace: dict[tuple[int, int], int]
+    extra_view_inputs: list[tuple[int, int, str, int, DType]]
+    expected_names: list[int | str]
+    expected_st_vars_dtype_device: list[tuple[UOp, tuple[UOp, ...], DType, str]]
+    outputs: Outputs | None = None
+    fixed: list[tuple[int | str, UOp]] = field(default_factory=list)
+    plain: list[tuple[int | str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.surroundings: list[tuple[weakref.ref, UOp]] = []
+        self._start_over()
+        self._clear_inputs()
+
+    def __reduce__(self):
+        plain = [
+            (name, v)
+            for name, v in self.plain
+            if isinstance(v, (int, float, str, bytes, type(None)))
+        ]
+        args = (
+            self.ret,
+            self.jit_cache,
+            self.input_replace,
+            self.extra_view_inputs,
+            self.expected_names,
+        )
+        return type(self), (
+            *args,
+            self.expected_st_vars_dtype_device,
+            self.outputs,
+            self.fixed,
+            plain,
+        )
+
+    def _start_over(self) -> None:
+        """Forgets graphs and what is known about the buffers."""
+        self._jit_cache, self._input_replace = self.jit_cache, self.input_replace
+        self._ready = False
+        inputs = {self._slot_buffer(key) for key in self.input_replace}
+        self._written: set[Buffer] = set()
+        for item in self.jit_cache:
+            for buf in (*get_out_buffers_for_ei(item), *get_updated_buffers(item)):
+                if buf not in inputs:
+                    self._written.add(buf.base)
+        self._updates_inputs = self._find_updated_inputs()
+
+    def _slot_buffer(self, key: tuple[int, int]) -> Buffer | None:
+        return self.jit_cache[key[0]].bufs[key[1]]
+
+    def _find_updated_inputs(self) -> set[int]:
+        """Numbers of the inputs that the kernels write."""
+        found = set()
+        for (j, slot), number in self.input_replace.items():
+            prg = self.jit_cache[j].prg
+            writes = slot in prg.p.outs if isinstance(prg, CompiledRunner) else slot == 0
+            if writes and not isinstance(prg, ViewOp):
+                found.add(
+                    number if number < len(self.expected_names) else self._viewed_input(number)
+                )
+        return found
+
+    def _viewed_input(self, number: int) -> int:
+        first_view = self._input_count()
+        return self.extra_view_inputs[number - first_view][0] if number >= first_view else number
+
+    def _input_count(self) -> int:
+        return getattr(self, "input_count", len(self.expected_names))
+
+    def _clear_inputs(self) -> None:
+        for j, slot in self._input_replace:
+            self._jit_cache[j].bufs[slot] = None
+        for j, slot in self.input_replace:
+            self.jit_cache[j].bufs[slot] = None
+
+    def __call__(self, input_buffers: list[Buffer], var_vals: dict[str, int]) -> Any:
+        """Launches everything on these inputs. Returns the captured result object."""
+        inputs = [self._aside(number, buf) for number, buf in enumerate(input_buffers)]
+        for number, offset, device, size, dtype in self.extra_view_inputs:
+            base = inputs[number]
+            view = Buffer(device, size, dtype, base=base.base, offset=base.offset + offset)
+            inputs.append(view.ensure_allocated())
+        if not self._ready:
+            self._get_ready(inputs, var_vals)
+        for (j, slot), number in self._input_replace.items():
+            self._jit_cache[j].bufs[slot] = inputs[number]
+        try:
+            for item in self._jit_cache:
+                item.run(var_vals, jit=True)
+        finally:
+            self._clear_inputs()
+        return self.ret
+
+    def _aside(self, number: int, buf: Buffer) -> Buffer:
+        """The input itself, or a copy where the kernels would overwrite it while they run."""
+        if buf.base not in self._written:
+            return buf
+        if number in self._updates_inputs:
+            raise JitError(
+                f"input {number} is written by the captured kernels and is also one of their own buffers; "
+                "pass a clone: x.clone().realize()"
+            )
+        copy = Buffer(buf.device, buf.size, buf.dtype).ensure_allocated()
+        buf.ensure_allocated()
+        if hasattr(buf.allocator, "_transfer"):
+            dev = Device[buf.device]
+            buf.allocator._transfer(copy._buf, buf._buf, buf.nbytes, src_dev=dev, dest_dev=dev)
+        else:
+            _copy_runner(copy, buf).copy(copy, buf)
+        return copy
+
+    def _get_ready(self, inputs: list[Buffer], var_vals: dict[str, int]) -> None:
+        """Allocates what the kernels need and makes graphs."""
+        for (j, slot), number in self.input_replace.items():
+            self.jit_cache[j].bufs[slot] = inputs[number]
+        for item in self.jit_cache:
+            for buf in item.bufs:
+                if buf is not None:
+                    buf.ensure_allocated()
+        self._jit_cache, self._input_replace = self.jit_cache, self.input_replace
+        if JIT < 2:
+            self._jit_cache = apply_graph_to_jit(
+                self.jit_cache, inputs, var_vals, max_batch_size=JIT_BATCH_SIZE.value
+            )
+            self._input_replace = get_input_replace(self._jit_cache, inputs)
+        self._ready = True
+
+    def free_intermediates(self):
+        """Frees the memory of everything the kernels fill. The next call allocates it again."""
+        depends: set[Buffer | None] = {None}
+        update_depends(depends, self.jit_cache)
+        for buf in {b for b in depends if b is not None}:
+            if buf.is_initialized():
+                buf.deallocate()
+            base = buf.base
+            if base is not buf and base.is_initialized() and base.allocated_views == 0:
+                base.deallocate()
+        self._start_over()
+
+    def replan_buffers_memory_layout(self):
+        """Moves every buffer but the result's into as few allocations as possible, with what it holds."""
+        results = {
+            u.base.realized
+            for t in tensors_in(self.ret)
+            for u in t.uop.toposort()
+            if u.op is Ops.BUFFER
+        }
+        keep = {b.base for b in results if isinstance(b, Buffer)}
+        every = [
+            b for item in self.jit_cache for b in item.bufs if b is not None and b.base not in keep
+        ]
+        # all in one step: what the kernels only read has to last from call to call
+        moved = _internal_memory_planner([every], noopt_buffers=keep, ignore_checks=True)
+        for item in self.jit_cache:
+            item.bufs = [None if b is None else moved.get(b, b) for b in item.bufs]
+        for old, new in moved.items():
+            if old.is_allocated():
+                new.ensure_allocated().copyin(old.ensure_allocated().as_buffer())
+        self._start_over()
+
+
+# ---------------------------------------------------------------- pruning
+
+
+def split_once(items: list[ExecItem]) -> tuple[list[ExecItem], list[ExecItem]]:
+    """(items to repeat, items that give the same every time). Inputs stand in the items as None.
+
+    An item repeats if it reads or writes something that varies: an input, something updated in place, something that the
+    surroundings may write, or what a repeating item fills.
+    """
+    varying: set[Buffer | None] = {None}
+    for item in items:
+        varying.update(get_updated_buffers(item))
+        outs = get_out_buffers_for_ei(item)
+        # memory that existed before belongs to somebody else: filling it again each time is what was asked for
+        varying.update(b for b in outs if b.base.is_allocated())
+    bases = {b.base for b in varying if b is not None}
+    repeats: dict[int, None] = {}
+    changed = True
+    while changed:
+        changed = False
+        for j, item in enumerate(items):
+            if j in repeats or not any(b is None or b.base in bases for b in item.bufs):
+                continue
+            repeats[j], changed = None, True
+            bases.update(b.base for b in get_out_buffers_for_ei(item))
+    kept = [item for j, item in enumerate(items) if j in repeats]
+    once = [item for j, item in enumerate(items) if j not in repeats]
+    return kept, once
+
+
+# ---------------------------------------------------------------- the wrapper
+
+
+class TinyJit(Generic[ReturnType]):
+    """Wraps `fxn` so that from its third call on only kernels run. Use it as a decorator or as `TinyJit(f)`.
+
+    `prune`: kernels that don't depend on the inputs run once, at capture. `optimize`: after capture, buffers are laid out
+    in as few allocations as possible. Results share memory from call to call: clone what has to outlive the next one.
+    """
+
+    def __init__(
+        self,
+        fxn: Callable[..., ReturnType] | None,
+        captured: CapturedJit | None = None,
+        prune=False,
+        optimize=False,
+    ):
+        if fxn is None and captured is None:
+            raise ValueError("TinyJit needs a function or a capture")
+        self.fxn, self.captured, self.prune, self.optimize = fxn, captured, prune, optimize
+        self.cnt = 2 if fxn is None else 0
+        self._names = ArgumentNames(fxn)
+        self._items: list[ExecItem] = []
+        self._stand_ins: weakref.WeakKeyDictionary[Buffer, Buffer] = weakref.WeakKeyDictionary()
+        self._instances: dict[int, TinyJit] = {}
+        self._warned: set[int | str] = set()
+        if fxn is not None:
+            functools.update_wrapper(self, fxn, updated=())
+
+    def __reduce__(self):
+        if self.captured is None:
+            raise JitError(
+                "a TinyJit pickles its capture, and this one has none yet: call it twice first"
+            )
+        return type(self), (None, self.captured, self.prune, self.optimize), {"_names": self._names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __get__(self, obj, objtype=None):
+        """As a method: each instance has captures of its own."""
+        if obj is None:
+            return self
+        mine = self._instances.get(id(obj))
+        if mine is None:
+            mine = self._instances[id(obj)] = TinyJit(
+                self.fxn, prune=self.prune, optimize=self.optimize
+            )
+            try:
+                weakref.finalize(obj, self._instances.pop, id(obj), None).atexit = False
+            except TypeError:  # no weak references: the number could come back with another object, so hold this one
+                mine._owner = obj
+        return functools.partial(mine.__call__, obj)
+
+    # state
+
+    @property
+    def jit_cache(self) -> list[ExecItem]:
+        """What a call launches; empty before capture."""
+        return self.captured._jit_cache if self.captured is not None else []
+
+    @property
+    def input_replace(self) -> dict[tuple[int, int], int]:
+        """(item, slot) of `jit_cache` -> number of an input."""
+        return self.captured._input_replace if self.captured is not None else {}
+
+    def reset(self):
+        """Forgets the capture; the next call runs the function as it is."""
+        if self.fxn is None:
+            raise JitError("a TinyJit that was unpickled has no function to capture again")
+        self.cnt, self.captured = 0, None
+
+    # recording, called by run_schedule
+
+    def add_buffer(self, b: Buffer) -> Buffer:
+        """The buffer that stands for `b` in the capture: its own for temporaries, itself for what others know."""
+        if (found := self._stand_ins.get(b)) is not None:
+            return found
+        if b.is_allocated() or b.uop_refcount > 0:
+            return b
+        if b._base is not None:
+            made = Buffer(b.device, b.size, b.dtype, base=self.add_buffer(b._base), offset=b.offset)
+        else:
+            made = Buffer(b.device, b.size, b.dtype, options=b.options)
+        self._stand_ins[b] = made
+        return made
+
+    def add(self, ei: ExecItem):
+        """Records an item that is about to run."""
+        bufs = [None if b is None else self.add_buffer(b) for b in ei.bufs]
+        self._items.append(ExecItem(ei.ast, bufs, ei.metadata, ei.fixedvars, ei.prg))
+
+    # calling
+
+    def __call__(self, *args, **kwargs) -> ReturnType:
+        if capturing and (self.captured is not None or self.cnt > 0):
+            raise JitError(
+                f"having TinyJit inside another TinyJit is not supported (inner: {self._title()}); "
+                "call the plain function inside, and jit the outer one"
+            )
+        if not JIT and self.fxn is not None:
+            return self._run_plain(args, kwargs)
+        named = self._names.of(args, kwargs)
+        call = gather_inputs(named, getattr(self, "_owner_arg", None))
+        if self.captured is not None:
+            return self._replay(call, args, kwargs)
+        result = (
+            self._run_plain(args, kwargs) if self.cnt == 0 else self._capture(call, args, kwargs)
+        )
+        self.cnt += 1
+        return result
+
+    def _title(self) -> str:
+        return getattr(self.fxn, "__qualname__", None) or type(self.fxn).__name__
+
+    def _run_plain(self, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
+        assert self.fxn is not None
+        before = {id(t): t.uop for t in _live_tensors()}
+        ret = self.fxn(*args, **kwargs)
+        self._realize_effects(ret, before)
+        return ret
+
+    @staticmethod
+    def _realize_effects(ret: Any, before: dict[int, UOp]) -> None:
+        """Realizes the result, and assignments to tensors that existed before, which nobody may look at in time."""
+        pending = {id(t): t for t in tensors_in(ret)}
+        for t in _live_tensors():
+            old = before.get(id(t))
+            if (
+                old is not None
+                and old is not t.uop
+                and t.uop.op_in_backward_slice_with_self(Ops.ASSIGN)
+            ):
+                pending[id(t)] = t
+        if pending:
+            first, *rest = pending.values()
+            first.realize(*rest)
+
+    # capture
+
+    def _capture(self, call: CallInputs, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
+        self._realize_surroundings()
+        before = {id(t): t.uop for t in _live_tensors()}
+        self._items, self._stand_ins = [], weakref.WeakKeyDictionary()
+        capturing.append(self)
+        try:
+            assert self.fxn is not None
+            with Context(BEAM=getenv("JITBEAM", BEAM.value)):
+                ret = self.fxn(*args, **kwargs)
+                self._realize_effects(ret, before)
+        finally:
+            capturing.clear()
+            items, self._items = self._items, []
+        if not items:
+            raise JitError(
+                f"didn't JIT anything: {self._title()} ran no kernel. "
+                "It has to return, realize or assign tensors that depend on its arguments"
+            )
+        self._require_known_variables(items, call)
+        self.captured = self._make_capture(items, ret, call, before)
+        return ret
+
+    @staticmethod
+    def _realize_surroundings() -> None:
+        """Assignments that are still pending would be recorded as if the function made them."""
+        pending = [t for t in _live_tensors() if t.uop.op_in_backward_slice_with_self(Ops.ASSIGN)]
+        if pending:
+            pending[0].realize(*pending[1:])
+
+    def _require_known_variables(self, items: list[ExecItem], call: CallInputs) -> None:
+        for item in items:
+            if not isinstance(item.prg, CompiledRunner):
+                continue
+            for name in item.prg._var_names:
+                if name not in call.var_vals and name not in item.fixedvars:
+                    raise JitError(
+                        f"variable {name} is used in {self._title()} but no argument brings its value; "
+                        f"pass the bound variable (or a tensor that has it in its shape) as an argument"
+                    )
+
+    def _make_capture(
+        self, items: list[ExecItem], ret: Any, call: CallInputs, before: dict[int, UOp]
+    ) -> CapturedJit:
+        inputs = list(call.buffers)
+        views = self._views_into(items, inputs)
+        if self.prune:
+            items = self._prune(items, inputs, call.var_vals)
+        items = self._plan(items)
+        replaced = get_input_replace(items, inputs)
+        unused = set(range(len(call.buffers))) - set(
+            self._used_inputs(replaced, views, len(call.buffers))
+        )
+        if unused and DEBUG >= 1:
+            print(
+                f"jit of {self._title()}: {len(unused)} of {len(call.buffers)} input buffers are not used"
+            )
+        outputs = Outputs(ret, call, set(before))
+        own = self._surroundings(items, inputs, call, before)
+        made = CapturedJit(
+            ret, items, replaced, views, call.names, call.forms, outputs, call.fixed, call.plain
+        )
+        made.input_count = len(call.buffers)
+        made.surroundings = own
+        if self.optimize:
+            made.replan_buffers_memory_layout()
+        return made
+
+    @staticmethod
+    def _used_inputs(replaced: dict[tuple[int, int], int], views: list, count: int) -> list[int]:
+        return [views[n - count][0] if n >= count else n for n in replaced.values()]
+
+    @staticmethod
+    def _views_into(
+        items: list[ExecItem], inputs: list[Buffer]
+    ) -> list[tuple[int, int, str, int, DType]]:
+        """Buffers of the items that lie in an input become inputs of their own; they are appended to `inputs`."""
+        by_base = {b.base: (i, b.offset) for i, b in enumerate(inputs)}
+        known, views = set(inputs), []
+        for item in items:
+            for buf in item.bufs:
+                if buf is None or buf in known or buf.base not in by_base:
+                    continue
+                number, start = by_base[buf.base]
+                views.append((number, buf.offset - start, buf.device, buf.size, buf.dtype))
+                inputs.append(buf)
+                known.add(buf)
+        return views
+
+    @staticmethod
+    def _prune(
+        items: list[ExecItem], inputs: list[Buffer], var_vals: dict[str, int]
+    ) -> list[ExecItem]:
+        given = set(inputs)
+        shown = [
+            replace(item, bufs=[None if b in given else b for b in item.bufs]) for item in items
+        ]
+        kept_shown, once = split_once(shown)
+        kept = [item for item, seen in zip(items, shown) if any(seen is k for k in kept_shown)]
+        if DEBUG >= 1 and once:
+            print(f"pruned from {len(items)} -> {len(kept)} kernels")
+        for item in once:
+            item.run(var_vals, jit=True)
+        return kept
+
+    @staticmethod
+    def _plan(items: list[ExecItem]) -> list[ExecItem]:
+        """Temporaries of the capture share memory."""
+        fixed = {
+            b for item in items if isinstance(item.prg, ViewOp) for b in item.bufs if b is not None
+        }
+        steps = [[b for b in item.bufs if b is not None] for item in items]
+        moved = _internal_memory_planner(steps, noopt_buffers=fixed, debug_prefix="JIT ")
+        return [
+            replace(item, bufs=[None if b is None else moved.get(b, b) for b in item.bufs])
+            for item in items
+        ]
+
+    @staticmethod
+    def _surroundings(
+        items: list[ExecItem], inputs: list[Buffer], call: CallInputs, before: dict[int, UOp]
+    ) -> list[tuple[weakref.ref, UOp]]:
+        """Tensors that existed before the call, are no inputs, and whose memory the kernels use."""
+        used = {b.base for item in items for b in item.bufs if b is not None} - {
+            b.base for b in inputs
+        }
+        given = {id(t) for t in call.tensors}
+        found = []
+        for t in _live_tensors():
+            if id(t) in before and id(t) not in given and not used.isdisjoint(_bases_of(t.uop)):
+                found.append((weakref.ref(t), t.uop))
+        return found
+
+    # replay
+
+    def _replay(self, call: CallInputs, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
+        captured = self.captured
+        assert captured is not None
+        forms = captured.expected_st_vars_dtype_device
+        if call.names != captured.expected_names or call.forms != forms:
+            raise JitError(
+                explain_mismatch(captured, captured.expected_names, forms, call)
+                or "args mismatch in JIT"
+            )
+        if call.fixed != captured.fixed or self._surroundings_changed(captured):
+            if self.fxn is None:
+                raise JitError(
+                    "a constant argument differs from the captured one, and there is no function to capture"
+                )
+            return self._capture(call, args, kwargs)
+        self._warn_of_frozen(captured.plain, call.plain)
+        captured(call.buffers, call.var_vals)
+        return captured.outputs.rebuild(call) if captured.outputs is not None else captured.ret
+
+    @staticmethod
+    def _surroundings_changed(captured: CapturedJit) -> bool:
+        """Realizes what was assigned since; whether a tensor that the kernels use has other memory now."""
+        stale = [
+            (t, node)
+            for ref, node in captured.surroundings
+            if (t := ref()) is not None and t.uop is not node
+        ]
+        if not stale:
+            return False
+        stale[0][0].realize(*[t for t, _ in stale[1:]])
+        return any(_bases_of(t.uop) != _bases_of(node) for t, node in stale)
+
+    def _warn_of_frozen(
+        self, captured: list[tuple[int | str, Any]], now: list[tuple[int | str, Any]]
+    ) -> None:
+        if captured is now or len(captured) != len(now):
+            return
+        for (name, old), (_, new) in zip(captured, now):
+            if old is new or name in self._warned or same_plain(old, new):
+                continue
+            self._warned.add(name)
+            remedy = (
+                "pass its tensors in a tuple or a dict"
+                if isinstance(new, list)
+                else "pass a Tensor or a Variable"
+            )
+            warnings.warn(
+                f"{self._title()} was captured with another value of argument {name} ({type(new).__name__}), "
+                f"which the captured kernels keep using; {remedy}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+
+def _bases_of(node: UOp) -> set[Buffer]:
+    """The memory a node looks into."""
+    found: set[Buffer] = set()
+    for u in (node.base,) if node.base.op is Ops.BUFFER else node.toposort():
+        if u.op is Ops.BUFFER and (held := u.realized) is not None:
+            found.update(b.base for b in getattr(held, "bufs", [held]))
+    return found
