@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from tinygrad.codegen import full_rewrite_to_sink, line_rewrite, linearize, pm_linearize_cleanups
 from tinygrad.codegen.target import PlainTarget
 from tinygrad.dtype import dtypes

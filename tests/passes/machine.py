@@ -1,14 +1,17 @@
 """Runs a linear instruction list in Python, one launch index after the other: the oracle of these tests.
 
 Buffers are NumPy arrays by slot. Vectors are lists of lanes. Every access is checked against its array,
-so an instruction list that would read or write out of bounds fails here.
+so an instruction list that would read or write out of bounds fails here. The threads of a group (`lidx`)
+run side by side and meet at barriers.
 """
 
 from __future__ import annotations
 
 import itertools
+import threading
 
 import numpy as np
+
 from tinygrad.dtype import PtrDType, _to_np_dtype, dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.ops import exec_alu
@@ -20,7 +23,6 @@ class Machine:
         self.buffers = buffers
         self.variables = variables or {}
         self.values = {}
-        self.executed = 0
         self.match = self._match_blocks()
 
     def _match_blocks(self):
@@ -39,14 +41,41 @@ class Machine:
     def run(self):
         cores = [u for u in self.lines if u.op is Ops.DEFINE_VAR and u.arg[0] == "core_id"]
         specials = [u for u in self.lines if u.op is Ops.SPECIAL]
-        assert not any(u.op is Ops.BARRIER for u in self.lines), "no threads in this machine"
-        launch = [range(int(u.src[0].arg)) for u in specials]
+        groups = [u for u in specials if not u.arg.startswith("lidx")]
+        members = [u for u in specials if u.arg.startswith("lidx")]
         for core in range(cores[0].arg[2] + 1 if cores else 1):
-            for point in itertools.product(*launch):
-                self.values = dict(zip(specials, point))
-                if cores:
-                    self.values[cores[0]] = core
-                self._block(0, len(self.lines))
+            for point in self._points(groups):
+                start = dict(zip(groups, point)) | ({cores[0]: core} if cores else {})
+                self._run_group(start, members)
+
+    @staticmethod
+    def _points(specials):
+        return itertools.product(*(range(int(u.src[0].arg)) for u in specials))
+
+    def _run_group(self, start, members):
+        points = list(self._points(members))
+        shared, barrier, errors = {}, threading.Barrier(len(points), timeout=20), []
+
+        def body(point):
+            thread = Machine(self.lines, self.buffers, self.variables)
+            thread.values = start | dict(zip(members, point))
+            thread.shared, thread.barrier = shared, barrier
+            try:
+                thread._block(0, len(self.lines))
+            except BaseException as e:
+                errors.append(e)
+                barrier.abort()
+
+        if len(points) == 1:
+            body(points[0])
+        else:
+            threads = [threading.Thread(target=body, args=(p,)) for p in points]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        if errors:
+            raise errors[0]
 
     def _block(self, i, stop):
         while i < stop:
@@ -73,10 +102,14 @@ class Machine:
         return v if isinstance(v, list) else [v] * count
 
     def _step(self, u):
-        self.executed += 1
         if u.op is Ops.DEFINE_GLOBAL:
             self.values[u] = (self.buffers[u.arg], 0)
-        elif u.op in (Ops.DEFINE_REG, Ops.DEFINE_LOCAL):
+        elif u.op is Ops.DEFINE_LOCAL:
+            fresh = np.zeros(u.dtype.size, _to_np_dtype(u.dtype.base))
+            self.values[u] = (self.shared.setdefault(u, fresh), 0)
+        elif u.op is Ops.BARRIER:
+            self.barrier.wait()
+        elif u.op is Ops.DEFINE_REG:
             self.values[u] = (np.zeros(u.dtype.size, _to_np_dtype(u.dtype.base)), 0)
         elif u.op is Ops.DEFINE_VAR:
             self.values.setdefault(u, self.variables.get(u.arg[0]))

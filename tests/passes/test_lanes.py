@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from tinygrad.dtype import PtrDType, dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp

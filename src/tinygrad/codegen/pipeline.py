@@ -26,6 +26,7 @@ from tinygrad.codegen.late.memory import (
     pm_gated_alternatives,
     pm_gates,
 )
+from tinygrad.codegen.late.views import lower_views
 from tinygrad.codegen.late.width import split_vectors
 from tinygrad.helpers import SPEC
 from tinygrad.uop.decompositions import late_decompositions
@@ -94,6 +95,11 @@ def _final_rules(ren: Any) -> PatternMatcher:
 
 
 PASSES: tuple[Pass, ...] = (
+    Pass(
+        "early movement ops",
+        "all that follows reads one flat index per access",
+        function=lambda sink, ren: lower_views(sink),
+    ),
     Pass(
         "initial symbolic",
         "the optimiser reads strides and sizes from simplified index expressions",
