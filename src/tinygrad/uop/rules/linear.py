@@ -6,11 +6,13 @@ does not wrap: `dtypes.index`, or bounds that prove it.
 """
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
+from tinygrad.uop.rules.order import comes_before
 
 
 def scaled_part(u: UOp) -> tuple[UOp, int]:
@@ -36,6 +38,29 @@ def summands(u: UOp, limit: int | None = None) -> list[UOp]:
 def scaled(node: UOp, factor: int) -> UOp:
     """`node * factor` without a multiplication by one."""
     return node if factor == 1 else node * factor
+
+
+def ordered_product(u: UOp) -> UOp:
+    """The product `u` rebuilt from its factors in structural order, the last ones innermost and the
+    constant outermost: products with the same factors become the same node."""
+    if u.op is not Ops.MUL:
+        return u
+    constant = 1
+    factors = []
+    for factor in u.split_uop(Ops.MUL):
+        if factor.op is Ops.CONST:
+            constant *= factor.arg
+        else:
+            factors.append(factor)
+    factors.sort(key=functools.cmp_to_key(lambda a, b: comes_before(a, b) - comes_before(b, a)))
+    if not factors:
+        return u.const_like(constant)
+    product = factors.pop()
+    while factors:
+        factor = factors.pop()
+        in_order = comes_before(factor, product)
+        product = factor * product if in_order else product * factor
+    return scaled(product, constant)
 
 
 class Linear:

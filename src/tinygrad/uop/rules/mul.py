@@ -8,6 +8,7 @@ from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp, UPat
 from tinygrad.uop.rules.base import BOOL, INDEX, INTS, fold_alu, is_integer, rule
+from tinygrad.uop.rules.linear import ordered_product
 
 _x, _y = UPat.var("x"), UPat.var("y")
 _c, _c1, _c2 = UPat.cvar("c"), UPat.cvar("c1"), UPat.cvar("c2")
@@ -50,6 +51,12 @@ def simplify_scaled_offset(x: UOp, c1: UOp, c2: UOp) -> UOp | None:
     return x * c2 + fold_alu(Ops.MUL, c1.dtype, c1, c2)
 
 
+def canon_factor_order(product: UOp) -> UOp | None:
+    """Products of three and more factors in structural order."""
+    ordered = ordered_product(product)
+    return None if ordered is product else ordered
+
+
 identity_rules = [
     rule("mul-one", _x * 1, lambda x: x),
     rule(
@@ -75,6 +82,12 @@ rules = [
         "mul-spread-constant",
         (UPat.var("x", dtypes.index) + _y) * UPat.cvar("c", vec=False),
         lambda x, y, c: x * c + y * c,
+        domain=INDEX,
+    ),
+    rule(
+        "mul-factor-order",
+        UPat(Ops.MUL, dtype=dtypes.index, src=[UPat(Ops.MUL), UPat()], name="product"),
+        canon_factor_order,
         domain=INDEX,
     ),
 ]

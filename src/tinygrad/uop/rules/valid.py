@@ -137,7 +137,7 @@ def uop_given_valid(valid: UOp, target: UOp, try_simplex: bool = True) -> UOp:
                 target = better
         if (known.low > x.vmin or known.high < x.vmax) and _occurs(x, target):
             target = _simplified_between(target, x, known.low, known.high, number)
-    return target
+    return target.simplify()
 
 
 def simplify_given(valid: UOp, target: UOp) -> UOp | None:
