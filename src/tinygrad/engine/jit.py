@@ -43,7 +43,6 @@ from tinygrad.engine.jit_args import (
 )
 from tinygrad.engine.memory import _internal_memory_planner
 from tinygrad.engine.realize import (
-    BufferXfer,
     CompiledRunner,
     ExecItem,
     ViewOp,
@@ -98,9 +97,12 @@ class CapturedJit(Generic[ReturnType]):
     outputs: Outputs | None = None
     fixed: list[tuple[int | str, UOp]] = field(default_factory=list)
     plain: list[tuple[int | str, Any]] = field(default_factory=list)
+    input_count: int | None = None
 
     def __post_init__(self) -> None:
         self.surroundings: list[tuple[weakref.ref, UOp]] = []
+        if self.input_count is None:
+            self.input_count = len(self.expected_names)
         self._start_over()
         self._clear_inputs()
 
@@ -123,6 +125,7 @@ class CapturedJit(Generic[ReturnType]):
             self.outputs,
             self.fixed,
             plain,
+            self.input_count,
         )
 
     def _start_over(self) -> None:
@@ -147,17 +150,9 @@ class CapturedJit(Generic[ReturnType]):
             prg = self.jit_cache[j].prg
             writes = slot in prg.p.outs if isinstance(prg, CompiledRunner) else slot == 0
             if writes and not isinstance(prg, ViewOp):
-                found.add(
-                    number if number < len(self.expected_names) else self._viewed_input(number)
-                )
+                view = number - self.input_count
+                found.add(self.extra_view_inputs[view][0] if view >= 0 else number)
         return found
-
-    def _viewed_input(self, number: int) -> int:
-        first_view = self._input_count()
-        return self.extra_view_inputs[number - first_view][0] if number >= first_view else number
-
-    def _input_count(self) -> int:
-        return getattr(self, "input_count", len(self.expected_names))
 
     def _clear_inputs(self) -> None:
         for j, slot in self._input_replace:
@@ -307,6 +302,7 @@ class TinyJit(Generic[ReturnType]):
         self._stand_ins: weakref.WeakKeyDictionary[Buffer, Buffer] = weakref.WeakKeyDictionary()
         self._instances: dict[int, TinyJit] = {}
         self._warned: set[int | str] = set()
+        self._is_method = False
         if fxn is not None:
             functools.update_wrapper(self, fxn, updated=())
 
@@ -326,9 +322,9 @@ class TinyJit(Generic[ReturnType]):
             return self
         mine = self._instances.get(id(obj))
         if mine is None:
-            mine = self._instances[id(obj)] = TinyJit(
-                self.fxn, prune=self.prune, optimize=self.optimize
-            )
+            mine = TinyJit(self.fxn, prune=self.prune, optimize=self.optimize)
+            mine._is_method = True
+            self._instances[id(obj)] = mine
             try:
                 weakref.finalize(obj, self._instances.pop, id(obj), None).atexit = False
             except TypeError:  # no weak references: the number could come back with another object, so hold this one
@@ -384,7 +380,8 @@ class TinyJit(Generic[ReturnType]):
         if not JIT and self.fxn is not None:
             return self._run_plain(args, kwargs)
         named = self._names.of(args, kwargs)
-        call = gather_inputs(named, getattr(self, "_owner_arg", None))
+        # the object of a method is the same in every call of this instance, and is not looked into
+        call = gather_inputs(named[1:] if self._is_method else named)
         if self.captured is not None:
             return self._replay(call, args, kwargs)
         result = (
@@ -480,9 +477,17 @@ class TinyJit(Generic[ReturnType]):
         outputs = Outputs(ret, call, set(before))
         own = self._surroundings(items, inputs, call, before)
         made = CapturedJit(
-            ret, items, replaced, views, call.names, call.forms, outputs, call.fixed, call.plain
+            ret,
+            items,
+            replaced,
+            views,
+            call.names,
+            call.forms,
+            outputs=outputs,
+            fixed=call.fixed,
+            plain=call.plain,
+            input_count=len(call.buffers),
         )
-        made.input_count = len(call.buffers)
         made.surroundings = own
         if self.optimize:
             made.replan_buffers_memory_layout()
@@ -561,8 +566,7 @@ class TinyJit(Generic[ReturnType]):
         forms = captured.expected_st_vars_dtype_device
         if call.names != captured.expected_names or call.forms != forms:
             raise JitError(
-                explain_mismatch(captured, captured.expected_names, forms, call)
-                or "args mismatch in JIT"
+                explain_mismatch(captured.expected_names, forms, call) or "args mismatch in JIT"
             )
         if call.fixed != captured.fixed or self._surroundings_changed(captured):
             if self.fxn is None:

@@ -14,7 +14,7 @@ import dataclasses
 import inspect
 import types
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 from tinygrad.device import Buffer, MultiBuffer
 from tinygrad.dtype import DType
@@ -129,7 +129,7 @@ class CallInputs:
     var_vals: dict[str, int] = field(default_factory=dict)
 
 
-def gather_inputs(named: list[tuple[int | str, Any]], method_of: Any = None) -> CallInputs:
+def gather_inputs(named: list[tuple[int | str, Any]]) -> CallInputs:
     """Finds, realizes and describes the inputs of a call.
 
     Raises JitError where two arguments share a buffer, or a variable has two values.
@@ -137,8 +137,7 @@ def gather_inputs(named: list[tuple[int | str, Any]], method_of: Any = None) -> 
     call = CallInputs()
     found: list[tuple[int | str, Any]] = []
     for name, value in named:
-        if value is not method_of or not found:
-            _find(name, value, call, found, value is method_of and method_of is not None)
+        _find(name, value, call, found)
     pending = [t for _, t in found if not _has_memory(t)]
     if pending:
         pending[0].realize(*pending[1:])
@@ -148,14 +147,14 @@ def gather_inputs(named: list[tuple[int | str, Any]], method_of: Any = None) -> 
     return call
 
 
-def _find(name: int | str, value: Any, call: CallInputs, found: list, is_self: bool) -> None:
+def _find(name: int | str, value: Any, call: CallInputs, found: list) -> None:
     if is_tensor(value):
         found.append((name, value))
     elif isinstance(value, UOp):
         call.plain.append((name, _unbind(value, call)))
-    elif not is_self and (inside := contents(value)) is not None:
+    elif (inside := contents(value)) is not None:
         for label, item in inside:
-            _find(f"{name}{label}", item, call, found, False)
+            _find(f"{name}{label}", item, call, found)
     else:
         call.plain.append((name, value))
 
@@ -196,7 +195,8 @@ def _describe(
     bases = _base_nodes(node)
     stand_ins = {u: UOp(Ops.LUNIQUE, arg=-1 - i) for i, u in enumerate(_unique_nodes(node))}
     form = _unbind(node.substitute(stand_ins), call)
-    form = form.simplify_views() if hasattr(form, "simplify_views") else _joined_reshapes(form)
+    while (joined := mop_cleanup.rewrite(form)) is not None:
+        form = joined
     if not bases:
         call.fixed.append((name, form))
         return
@@ -223,15 +223,7 @@ def _unique_nodes(node: UOp) -> list[UOp]:
     return [u for u in node.toposort() if u.op is Ops.UNIQUE]
 
 
-def _joined_reshapes(form: UOp) -> UOp:
-    while (new := mop_cleanup.rewrite(form)) is not None:
-        form = new
-    return form
-
-
-def explain_mismatch(
-    expected: CallInputs | Any, names: list, forms: list, call: CallInputs
-) -> str | None:
+def explain_mismatch(names: list, forms: list, call: CallInputs) -> str | None:
     """Why a call does not fit a capture, or None where it does."""
     if names != call.names:
         return f"args mismatch in JIT: captured with tensor arguments {names}, called with {call.names}"
@@ -358,9 +350,3 @@ def _view_node(node: UOp, buf: Buffer, offset: int, call: CallInputs) -> UOp:
     fresh = UOp.new_buffer(buf.device, node.arg, node.dtype)
     buffers[fresh] = buf.base.view(node.arg, node.dtype, offset)
     return fresh
-
-
-def walk_tensors(values: list[tuple[int | str, Any]]) -> Iterator[Any]:
-    """All tensors anywhere in named values."""
-    for _, value in values:
-        yield from tensors_in(value)
