@@ -52,7 +52,7 @@ def ordered_product(u: UOp) -> UOp:
             constant *= factor.arg
         else:
             factors.append(factor)
-    factors.sort(key=functools.cmp_to_key(lambda a, b: comes_before(a, b) - comes_before(b, a)))
+    factors.sort(key=functools.cmp_to_key(lambda a, b: comes_before(b, a) - comes_before(a, b)))
     if not factors:
         return u.const_like(constant)
     product = factors.pop()
