@@ -90,7 +90,9 @@ def _factors(u: UOp) -> tuple[int, list[UOp]]:
 def _product(dtype: DType, constant: int, others: list[UOp]) -> UOp:
     if not others:
         return UOp.const(dtype, constant)
-    made = others[0].prod(*others[1:])
+    made = others[-1]
+    for factor in reversed(others[:-1]):
+        made = factor.alu(Ops.MUL, made)
     return made if constant == 1 else made * constant
 
 
@@ -102,6 +104,14 @@ def _take_away(factors: list[UOp], unwanted: list[UOp]) -> list[UOp] | None:
             return None
         rest.remove(factor)
     return rest
+
+
+def _value_of(variable: UOp, var_vals: dict[str, int], bound: dict[UOp, int]) -> int:
+    if variable.arg[0] in var_vals:
+        return var_vals[variable.arg[0]]
+    if variable in bound:
+        return bound[variable]
+    raise KeyError(f"variable {variable.arg[0]!r} has no value; given are {sorted(var_vals)}")
 
 
 class SymbolicMethods:
@@ -298,16 +308,13 @@ class SymbolicMethods:
     def sym_infer(self, var_vals: dict[str, int]) -> int:
         """The value with the named variables set. Raises KeyError for a variable not in the dict."""
         values: dict[UOp, int] = {}
-        for u in self.toposort(gate=lambda u: u.op is not Ops.BIND):
+        bound = {u.src[0]: u.val for u in self.toposort() if u.op is Ops.BIND}
+        for u in self.toposort():
             if u.op is Ops.CONST:
                 values[u] = u.arg
             elif u.op is Ops.DEFINE_VAR:
-                if u.arg[0] not in var_vals:
-                    raise KeyError(f"variable {u.arg[0]!r} has no value; given are {sorted(var_vals)}")
-                values[u] = var_vals[u.arg[0]]
-            elif u.op is Ops.BIND:
-                values[u] = var_vals[u.expr] if u.expr in var_vals else u.val
-            elif u.op is Ops.CAST:
+                values[u] = _value_of(u, var_vals, bound)
+            elif u.op in (Ops.BIND, Ops.CAST):
                 values[u] = dtypes.as_const(values[u.src[0]], u.dtype)
             elif u.op in python_alu:
                 values[u] = python_alu[u.op](*(values[s] for s in u.src))

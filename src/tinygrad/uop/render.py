@@ -100,10 +100,8 @@ _FORMULAS: dict[Ops, Callable[[UOp, list[str]], str]] = {
 def to_formula(u: UOp) -> str:
     """The node as a formula in Python's notation, with as few parentheses in sums as will do."""
     texts: dict[UOp, str] = {}
-    # the size of a loop is not part of its name
-    for x in u.toposort(gate=lambda n: n.op not in (Ops.RANGE, Ops.SPECIAL)):
-        parts = [texts.get(s, "") for s in x.src]
-        texts[x] = _FORMULAS.get(x.op, _call)(x, parts)
+    for x in u.toposort():
+        texts[x] = _FORMULAS.get(x.op, _call)(x, [texts[s] for s in x.src])
     return texts[u]
 
 
