@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tinygrad.dtype import dtypes
 from tinygrad.helpers import prod
 from tinygrad.schedule.collapse import simplify_value
 from tinygrad.schedule.demand import (
@@ -88,7 +89,7 @@ class Store:
 
 
 def count_alus(value: UOp) -> int:
-    return sum(1 for u in value.toposort() if u.op in GroupOp.ALU and not u.dtype.scalar().is_index)
+    return sum(1 for u in value.toposort() if u.op in GroupOp.ALU and u.dtype != dtypes.index)
 
 
 def memory_reads(value: UOp) -> list[UOp]:

@@ -164,20 +164,21 @@ def _copy_store(node: UOp, old: UOp, new_buffer) -> tuple[UOp, Store]:
 
 
 def _redirect(store: Store, old: UOp, new: UOp) -> Store:
-    swap = {old: new}
+    # later versions hold the old one; they stay as they are
+    swap = {token: token for token in tokens_read(store)} | {old: new}
     if store.value is not None:
         store.value = transplant(store.value, swap, None)
-    store.inputs = tuple(swap.get(token, token) for token in store.inputs)
+    store.inputs = tuple(swap[token] for token in store.inputs)
     return store
 
 
 # *** the AST ***
 
 
-def canonical_loops(store: Store, value: UOp, position: UOp) -> dict[UOp, UOp]:
+def canonical_loops(sink: UOp, loops: tuple[UOp, ...]) -> dict[UOp, UOp]:
     """Numbers for the loops: those of the result in axis order, then reductions as they appear."""
-    numbers = {loop: number for number, loop in enumerate(store.loops)}
-    for u in UOp.sink(value, position).toposort():
+    numbers = {loop: number for number, loop in enumerate(loops)}
+    for u in sink.toposort():
         if u.op is Ops.RANGE and u not in numbers:
             numbers[u] = len(numbers)
     return {
@@ -187,33 +188,44 @@ def canonical_loops(store: Store, value: UOp, position: UOp) -> dict[UOp, UOp]:
     }
 
 
-def bound_variables(ast: UOp) -> list[UOp]:
-    return [u for u in ast.toposort() if u.op is Ops.BIND]
+def without_context(sink: UOp) -> tuple[UOp, list[UOp]]:
+    """The sink with its variables unbound and constants without a device; the bound variables."""
+    swaps, binds = {}, []
+    for u in sink.toposort():
+        if u.op is Ops.BIND:
+            binds.append(u)
+            swaps[u] = u.src[0]
+        elif u.op is Ops.CONST and u.src:
+            swaps[u] = u.replace(src=())
+    return transplant(sink, swaps, None) if swaps else sink, binds
 
 
-def kernel_ast(store: Store) -> tuple[UOp, list[UOp], list[UOp]]:
-    """The SINK of a store, the tokens it reads in slot order, the bound variables."""
-    value, position = store.value, store.position
-    tokens = list(tokens_read(store))
-    slots = {buffer_of(store.token): 0}
-    for token in tokens:
-        slots.setdefault(buffer_of(token), len(slots))
+def memory_arguments(store: Store, tokens: list[UOp]) -> dict[UOp, UOp]:
+    """A DEFINE_GLOBAL for every version of memory; slots by buffer, the written one first."""
+    slots: dict[UOp, int] = {}
+    arguments = {}
+    for token in [store.token, *tokens]:
+        buffer = buffer_of(token)
+        slot = slots.setdefault(buffer, len(slots))
+        arguments[token] = UOp(Ops.DEFINE_GLOBAL, buffer.dtype.ptr(buffer.size), (), slot)
     devices = dict.fromkeys(buffer.device for buffer in slots)
     if len(devices) > 1:
         raise RuntimeError(f"all buffers must be on the same device: {tuple(devices)}")
-    swaps: dict[UOp, UOp] = {}
-    for token in [store.token, *tokens]:
-        buffer = buffer_of(token)
-        swaps[token] = UOp(Ops.DEFINE_GLOBAL, buffer.dtype.ptr(buffer.size), (), slots[buffer])
-    swaps.update(canonical_loops(store, value, position))
-    target = UOp(Ops.INDEX, swaps[store.token].dtype, (store.token, position))
-    body = target.store(value)
-    binds = bound_variables(body)
-    swaps.update((bind, bind.src[0]) for bind in binds)
+    return arguments
+
+
+def kernel_ast(store: Store) -> tuple[UOp, list[UOp], list[UOp]]:
+    """The SINK of a store, the versions it reads in slot order, the bound variables."""
+    tokens = list(tokens_read(store))
+    arguments = memory_arguments(store, tokens)
+    target = UOp(Ops.INDEX, arguments[store.token].dtype, (store.token, store.position))
+    body = target.store(store.value)
     if store.loops:
         body = body.end(*store.loops)
-    info = kernel_info(store.node)
-    return transplant(UOp.sink(body, arg=info), swaps, None), tokens, binds
+    sink = transplant(UOp.sink(body, arg=kernel_info(store.node)), arguments, None)
+    sink, binds = without_context(sink)
+    loops = sink.src[0].src[1:] if store.loops else ()
+    return transplant(sink, canonical_loops(sink, loops), None), tokens, binds
 
 
 def kernel_info(node: UOp) -> KernelInfo | None:
