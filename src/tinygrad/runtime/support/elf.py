@@ -148,6 +148,16 @@ def _round_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
+def _stack_up(sections: list[ElfSection], position: int, force_align: int) -> int:
+    """Places sections one after the other from `position` on; returns where the last one ends."""
+    for s in sections:
+        position = _round_up(position, max(s.header.sh_addralign, force_align, 1))
+        s.header.sh_addr = position
+        position += s.header.sh_size
+        _check_size(position)
+    return position
+
+
 def _place(sections: list[ElfSection], force_align: int, linked: bool) -> tuple[int, int]:
     """Gives loaded sections their image offsets; returns (size of image, size of constant part)."""
     loaded = [s for s in sections if s.header.sh_flags & SHF_ALLOC and s.header.sh_type != 0]
@@ -155,17 +165,12 @@ def _place(sections: list[ElfSection], force_align: int, linked: bool) -> tuple[
         end = max((s.header.sh_addr + s.header.sh_size for s in loaded), default=0)
         _check_size(end)
         return end, end
-    position = code_size = 0
-    for writable in (0, SHF_WRITE):
-        if writable:
-            code_size = position = _round_up(position, PAGE)
-        for s in loaded:
-            if s.header.sh_flags & SHF_WRITE != writable:
-                continue
-            position = _round_up(position, max(s.header.sh_addralign, force_align, 1))
-            s.header.sh_addr = position
-            position += s.header.sh_size
-            _check_size(position)
+    constant = [s for s in loaded if not s.header.sh_flags & SHF_WRITE]
+    writable = [s for s in loaded if s.header.sh_flags & SHF_WRITE]
+    code_size = position = _stack_up(constant, 0, force_align)
+    if writable:
+        code_size = _round_up(position, PAGE)
+        position = _stack_up(writable, code_size, force_align)
     return position, code_size
 
 
