@@ -203,3 +203,32 @@ def test_symbolic_size_cannot_be_a_lane_axis():
     sink = buffer(0, 8).index(i, ptr=True).store(UOp.const(dtypes.float32, 1.0)).end(i).sink()
     with pytest.raises(RuntimeError, match="constant sizes"):
         run(sink, WideTarget(), np.zeros(8, np.float32), n=3)
+
+
+@pytest.mark.parametrize("ren", TARGETS[2:], ids=lambda t: type(t).__name__)
+def test_square_transpose_uses_shuffles(ren):
+    axes = Axes()
+    i, ri = axes.split(32, 16, LOOP, UPCAST)
+    j, rj = axes.split(48, 16, LOOP, UPCAST)
+    out, a = buffer(0, 32 * 48), buffer(1, 32 * 48)
+    sink = out.index(i * 48 + j, ptr=True).store(a.index(j * 32 + i)).end(*ri, *rj).sink()
+    data, got = floats(48, 32), np.zeros((32, 48), np.float32)
+    lines = run(sink, ren, got.reshape(-1), data.reshape(-1))
+    np.testing.assert_array_equal(got, data.T)
+    assert all(u.dtype.count > 1 for u in lines if u.op is Ops.LOAD)
+
+
+@targets
+def test_transposed_operand_of_a_product(ren):
+    """A @ B.T with lanes over the rows of B, the reduction unrolled."""
+    m, n, k = 4, 16, 32
+    axes = Axes()
+    i, ri = axes.split(m, 2, LOOP, UPCAST)
+    j, rj = axes.split(n, 16, LOOP, UPCAST)
+    kk, rk = axes.split(k, 8, REDUCE, UNROLL)
+    out, a, b = buffer(0, m * n), buffer(1, m * k), buffer(2, n * k)
+    total = (a.index(i * k + kk) * b.index(j * k + kk)).reduce(*rk, arg=Ops.ADD)
+    sink = out.index(i * n + j, ptr=True).store(total).end(*ri, *rj).sink()
+    x, y, got = floats(m, k), floats(n, k, seed=1), np.zeros((m, n), np.float32)
+    run(sink, ren, got.reshape(-1), x.reshape(-1), y.reshape(-1))
+    np.testing.assert_array_equal(got, x @ y.T)

@@ -19,14 +19,14 @@ import itertools
 import math
 from typing import Any, NamedTuple
 
+from tinygrad.codegen.late.accesses import AccessPlan, TransposedLoad, linear_in
 from tinygrad.codegen.late.accumulate import RegisterNames, accumulate, across_lanes, balanced
 from tinygrad.codegen.late.memory import address_parts
-from tinygrad.codegen.late.scopes import Scopes
+from tinygrad.codegen.late.scopes import Axis, Scopes, axis_of
+from tinygrad.codegen.target import native_lanes
 from tinygrad.dtype import PtrDType
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import AxisType, UOp
-
-Axis = Any  # what identifies a lane axis: the axis id of its range
 
 # accumulators that hide the latency of an addition
 _PARALLEL_ACCUMULATORS = 8
@@ -41,30 +41,9 @@ class Tile(NamedTuple):
     nodes: list[UOp]
 
 
-def axis_of(r: UOp) -> Axis:
-    """The identity of a range's axis."""
-    return r.arg[0] if len(r.arg) == 2 else r.arg[:-1]
-
-
 def is_lane_range(u: UOp) -> bool:
     """Whether `u` is an axis that this pass expands."""
     return u.op is Ops.RANGE and u.arg[-1] in (AxisType.UPCAST, AxisType.UNROLL)
-
-
-def linear_in(idx: UOp, r: UOp, scopes: Scopes) -> tuple[list[UOp], int] | None:
-    """Terms without `r`, and the factor of `r`, of a sum; None when `r` is not a linear term."""
-    rest: list[UOp] = []
-    factor = 0
-    for term in idx.split_uop(Ops.ADD):
-        if term is r:
-            factor += 1
-        elif term.op is Ops.MUL and term.src[0] is r and term.src[1].op is Ops.CONST:
-            factor += term.src[1].arg
-        elif scopes.mask[term] & scopes.bit[r]:
-            return None
-        else:
-            rest.append(term)
-    return rest, factor
 
 
 def choose_vector_axes(scopes: Scopes, forbidden: int) -> set[UOp]:
@@ -135,6 +114,14 @@ class LaneExpander:
                     mask |= self.scopes.mask[s]
         return mask
 
+    def size_of(self, r: UOp) -> int:
+        """How many lanes a lane range has."""
+        return self.size[axis_of(r)]
+
+    def is_copied(self, r: UOp) -> bool:
+        """Whether `r` is a lane range that becomes copies."""
+        return is_lane_range(r) and r not in self.vector_axes
+
     def expand(self) -> UOp:
         """The sink without lane ranges and without REDUCE."""
         for u in self.scopes.order:
@@ -179,7 +166,7 @@ class LaneExpander:
         for values in itertools.product(*(range(self.size[a]) for a in axes)):
             yield dict(zip(axes, values))
 
-    def _at(self, tile: Tile, where: dict[Axis, int]) -> UOp:
+    def at(self, tile: Tile, where: dict[Axis, int]) -> UOp:
         position = 0
         for a in tile.axes:
             position = position * self.size[a] + where[a]
@@ -200,7 +187,7 @@ class LaneExpander:
         dtype = u.dtype if vector is None else u.dtype.vec(self.size[vector])
         nodes = []
         for where in self._coordinates(axes):
-            src = tuple(self._widened(t, self._at(t, where), vector) for t in srcs)
+            src = tuple(self._widened(t, self.at(t, where), vector) for t in srcs)
             nodes.append(u.replace(dtype=dtype, src=src))
         return Tile(axes, vector, nodes)
 
@@ -232,7 +219,7 @@ class LaneExpander:
         axes = tuple(a for a in src.axes if a not in gathered)
         nodes = []
         for where in self._coordinates(axes):
-            picked = [self._at(src, where | lane) for lane in self._coordinates(gathered)]
+            picked = [self.at(src, where | lane) for lane in self._coordinates(gathered)]
             nodes.append(UOp(Ops.VECTORIZE, u.dtype, tuple(picked)) if len(picked) > 1 else picked[0])
         return Tile(axes, None, nodes)
 
@@ -245,7 +232,7 @@ class LaneExpander:
             lane = 0
             for a in spread:
                 lane = lane * self.size[a] + where[a]
-            node = self._at(src, where)
+            node = self.at(src, where)
             nodes.append(node.gep(lane) if node.dtype.count > 1 else node)
         return Tile(axes, None, nodes)
 
@@ -262,7 +249,7 @@ class LaneExpander:
         across = value.vector is not None and value.vector in lanes
         results: list[list[UOp]] = []
         for where in self._coordinates(axes):
-            results.append([self._at(value, where | inner) for inner in self._coordinates(folded)])
+            results.append([self.at(value, where | inner) for inner in self._coordinates(folded)])
         if across and not self.wide:
             n = self.size[value.vector]
             results = [[v.gep(i) for v in row for i in range(n)] for row in results]
@@ -317,9 +304,11 @@ class LaneExpander:
             axes = axes_kept
         else:
             fixed = {}
+        if u.op is Ops.LOAD and (rows := self._transposed(u, parts, vector)) is not None:
+            return Tile(axes, vector, [rows(where) for where in self._coordinates(axes)])
         nodes: list[UOp] = []
         for where in self._coordinates(axes):
-            plan = _AccessPlan(self, u, parts, where | fixed, vector)
+            plan = AccessPlan(self, u, parts, where | fixed, vector)
             nodes += plan.load(operands) if u.op is Ops.LOAD else plan.store(operands)
         if u.op is Ops.STORE:
             return Tile((), None, [UOp.group(*nodes) if len(nodes) > 1 else nodes[0]])
@@ -329,168 +318,35 @@ class LaneExpander:
         nodes = [n if n.dtype.count == width else n.broadcast(width) for n in nodes]
         return Tile(axes, vector, nodes)
 
+    def vector_range(self, idx: UOp) -> UOp | None:
+        """The range of the vector lanes that `idx` depends on."""
+        mask = self.scopes.mask[idx]
+        return next((r for r in self.vector_axes if mask & self.scopes.bit[r]), None)
+
+    def _transposed(self, u: UOp, parts, vector: Axis | None):
+        """A function from coordinates to vectors, for a load that is best made by transposing."""
+        r = None if vector is None or not self.wide else self.vector_range(parts[1])
+        native = native_lanes(self.ren, u.dtype.itemsize)
+        found = None if r is None else TransposedLoad.find(self, u, parts, r, native)
+        if found is None:
+            return None
+        copied = axis_of(found.copied)
+        made: dict[tuple, list[UOp]] = {}
+
+        def at(where: dict[Axis, int]) -> UOp:
+            key = tuple(i for a, i in where.items() if a != copied)
+            if key not in made:
+                made[key] = found.columns(where)
+            return made[key][where[copied]]
+
+        return at
+
     def _opaque_access(self, u: UOp, srcs: list[Tile]) -> Tile:
         """An access whose address this pass does not look into."""
         tile = self._spread(u, srcs)
         if u.op is Ops.STORE and len(tile.nodes) > 1:
             return Tile((), None, [UOp.group(*tile.nodes)])
         return Tile((), None, tile.nodes) if u.op is Ops.STORE else tile
-
-
-class _AccessPlan:
-    """One LOAD or STORE at one coordinate: how its lanes map to accesses."""
-
-    def __init__(self, lanes: LaneExpander, u: UOp, parts, where: dict[Axis, int], vector):
-        self.lanes = lanes
-        self.u = u
-        self.where = where
-        self.vector = vector
-        self.count = 1 if vector is None else lanes.size[vector]
-        buf, idx, gate = parts
-        self.buf = lanes.tiles[buf].nodes[0]
-        self.gate_tile = None if gate is None else lanes.tiles[gate]
-        self.gate = None if gate is None else lanes._at(self.gate_tile, where)
-        self.stride, self.base, self.each = self._stride(idx)
-        gated_by_lane = self.gate_tile is not None and self.gate_tile.vector is not None
-        self.uniform = self.stride == 0 and not gated_by_lane
-
-    def _stride(self, idx: UOp) -> tuple[int | None, UOp | None, list[UOp]]:
-        """(stride, index of lane 0, []), or (None, None, index of every lane)."""
-        lanes, where = self.lanes, self.where
-        tile = lanes.tiles[idx]
-        if tile.vector is None:
-            return 0, lanes._at(tile, where), []
-        r = next(r for r in lanes.vector_axes if axis_of(r) == self.vector
-                 and lanes.scopes.mask[idx] & lanes.scopes.bit[r])
-        if (found := linear_in(idx, r, lanes.scopes)) is not None:
-            terms = [lanes._at(lanes.tiles[t], where) for t in found[0]]
-            base = UOp.sum(*terms) if terms else UOp.const(idx.dtype, 0)
-            return found[1], base, []
-        wide = lanes._at(tile, where)
-        each = [lane_of(wide, i).simplify() for i in range(self.count)]
-        steps = {step_between(a, b) for a, b in zip(each, each[1:])}
-        if len(steps) == 1 and (step := steps.pop()) is not None:
-            return step, each[0], []
-        return None, None, each
-
-    def _address(self, idx: UOp, gate: UOp | None, count: int) -> UOp:
-        src = (self.buf, idx) if gate is None else (self.buf, idx, gate)
-        address = UOp(Ops.INDEX, self.buf.dtype, src)
-        if count == 1:
-            return address
-        ptr = self.buf.dtype
-        return address.cast(ptr.base.vec(count).ptr(ptr.size, ptr.addrspace))
-
-    def _gate_lanes(self, first: int, count: int) -> UOp | None:
-        if self.gate is None or self.gate_tile.vector is None or count == self.count:
-            return self.gate
-        return lane_slice(self.gate, first, count)
-
-    def runs(self) -> list[tuple[int, int, UOp, bool]]:
-        """Pieces (first lane, lanes, lowest index, reversed) that one access each can serve."""
-        n = self.count
-        if self.stride in (1, -1) and n > 1:
-            low = self.base if self.stride == 1 else self.base + (1 - n)
-            return [(0, n, low, self.stride == -1)]
-        each = self.each
-        if self.stride is not None:
-            each = [self.base + i * self.stride if i else self.base for i in range(n)]
-        pieces: list[tuple[int, int, UOp, bool]] = []
-        start = 0
-        for i in range(1, n + 1):
-            if i == n or self.stride is not None or step_between(each[i - 1], each[i]) != 1:
-                pieces.append((start, i - start, each[start], False))
-                start = i
-        return pieces
-
-    def load(self, operands: list[Tile]) -> list[UOp]:
-        """The loaded value: a vector, or a scalar when all lanes read the same."""
-        u, scalar = self.u, self.u.dtype.scalar()
-        alt = self.lanes._at(operands[0], self.where) if operands else None
-        alt_wide = bool(operands) and operands[0].vector is not None
-        if self.uniform and alt_wide:
-            self.uniform = False
-        if self.uniform:
-            return [UOp(Ops.LOAD, u.dtype, (self._address(self.base, self.gate, 1),
-                                            *(() if alt is None else (alt,))), u.arg)]
-        got: list[UOp] = []
-        for first, count, idx, backwards in self.runs():
-            order = tuple(range(count - 1, -1, -1))
-            gate = self._gate_lanes(first, count)
-            if backwards and gate is not None and gate.dtype.count > 1:
-                gate = gate.gep(order)
-            src = [self._address(idx, gate, count)]
-            if alt is not None:
-                piece = lane_slice(alt, first, count) if alt_wide else alt
-                piece = piece if piece.dtype.count == count else piece.broadcast(count)
-                src.append(piece.gep(order) if backwards and count > 1 else piece)
-            value = UOp(Ops.LOAD, scalar.vec(count), tuple(src), u.arg)
-            got.append(value.gep(order) if backwards and count > 1 else value)
-        return [join_lanes(got)]
-
-    def store(self, operands: list[Tile]) -> list[UOp]:
-        """The stores that write every lane."""
-        u = self.u
-        value = self.lanes._at(operands[0], self.where)
-        rest = tuple(self.lanes._at(t, self.where) for t in operands[1:])
-        value_wide = operands[0].vector is not None
-        if self.uniform:
-            if value_wide:
-                value = value.gep(self.count - 1)
-            return [u.replace(src=(self._address(self.base, self.gate, 1), value, *rest))]
-        made: list[UOp] = []
-        for first, count, idx, backwards in self.runs():
-            order = tuple(range(count - 1, -1, -1))
-            gate = self._gate_lanes(first, count)
-            piece = lane_slice(value, first, count) if value_wide else value
-            piece = piece if piece.dtype.count == count else piece.broadcast(count)
-            if backwards and count > 1:
-                piece = piece.gep(order)
-                gate = gate.gep(order) if gate is not None and gate.dtype.count > 1 else gate
-            made.append(u.replace(src=(self._address(idx, gate, count), piece, *rest)))
-        return made
-
-
-def lane_slice(vector: UOp, first: int, count: int) -> UOp:
-    """Lanes `first .. first+count-1` of `vector`."""
-    if count == vector.dtype.count:
-        return vector
-    return vector.gep(first) if count == 1 else vector.gep(tuple(range(first, first + count)))
-
-
-def join_lanes(parts: list[UOp]) -> UOp:
-    """One vector of the lanes of `parts`, in order."""
-    if len(parts) == 1:
-        return parts[0]
-    lanes = [p if p.dtype.count == 1 else p.gep(i) for p in parts for i in range(p.dtype.count)]
-    return UOp(Ops.VECTORIZE, lanes[0].dtype.vec(len(lanes)), tuple(lanes))
-
-
-def step_between(a: UOp, b: UOp) -> int | None:
-    """`b - a` where it is a constant that shows in their form."""
-    base_a, offset_a = a.pop_const()
-    base_b, offset_b = b.pop_const()
-    return offset_b - offset_a if base_a is base_b else None
-
-
-def lane_of(vector: UOp, lane: int) -> UOp:
-    """The scalar expression that lane `lane` of an element-wise vector expression computes."""
-    done: dict[UOp, UOp] = {}
-    for u in vector.toposort(gate=lambda n: n.dtype.count > 1):
-        if u.dtype.count == 1:
-            done[u] = u
-        elif u.op is Ops.VCONST:
-            done[u] = UOp.const(u.dtype.scalar(), u.arg[lane])
-        elif u.op is Ops.CONST:
-            done[u] = UOp.const(u.dtype.scalar(), u.arg)
-        elif u.op is Ops.VECTORIZE:
-            done[u] = u.src[lane]
-        elif u.op in (Ops.LOAD, Ops.GEP, Ops.CAT):
-            done[u] = u.gep(lane)
-        else:
-            src = tuple(done.get(s, s) for s in u.src)
-            done[u] = u.replace(dtype=u.dtype.scalar(), src=src)
-    return done[vector]
 
 
 def expand_lanes(sink: UOp, ren: Any) -> UOp:

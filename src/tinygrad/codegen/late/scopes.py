@@ -8,8 +8,17 @@ where an accumulator lives, and by the linearizer, which asks into which loop a 
 
 from __future__ import annotations
 
+from typing import Any
+
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
+
+Axis = Any  # what identifies a range's axis: its id, or the tuple of its ids
+
+
+def axis_of(r: UOp) -> Axis:
+    """The identity of a range's axis."""
+    return r.arg[0] if len(r.arg) == 2 else r.arg[:-1]
 
 
 def ranges_closed_by(u: UOp) -> tuple[UOp, ...]:

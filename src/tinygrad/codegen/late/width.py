@@ -115,6 +115,9 @@ class _Splitter:
             whole = u.replace(src=tuple(self._operand(s) for s in u.src))
             self.pieces[u] = [whole.gep(i) for i in range(u.dtype.count)] if self.scalar_alu else [whole]
             return
+        if u.op is Ops.CAT and len(sizes) == 1:
+            self.pieces[u] = [u.replace(src=tuple(self._operand(s) for s in u.src))]
+            return
         for size in sizes:
             made.append(self._piece(u, scalar, first, size))
             first += size
