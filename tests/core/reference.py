@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 
 from tinygrad._core import UOp
+
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.upat import UPat

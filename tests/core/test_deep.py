@@ -4,7 +4,6 @@ import os
 import pickle
 
 import pytest
-
 from tinygrad._core import (
     PatternMatcher,
     UOp,
@@ -16,6 +15,7 @@ from tinygrad._core import (
     substitute,
     uop_derived,
 )
+
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.upat import UPat

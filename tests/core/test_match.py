@@ -4,8 +4,8 @@ import random
 
 import pytest
 from reference import first_result, matches, names_in, random_graph, random_pattern
-
 from tinygrad._core import PatternMatcher, Rule, UOp, match_all
+
 from tinygrad.dtype import dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.upat import UPat

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import pytest
 from reference import postorder, random_graph
-
 from tinygrad._core import UOp, check_table, compare, derived, install, live_nodes
+
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 

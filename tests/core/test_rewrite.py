@@ -4,7 +4,6 @@ import random
 
 import pytest
 from reference import names_in, postorder, random_graph, random_pattern, rewrite
-
 from tinygrad._core import (
     BottomUpGate,
     PatternMatcher,
@@ -13,6 +12,7 @@ from tinygrad._core import (
     graph_rewrite_map,
     substitute,
 )
+
 from tinygrad.dtype import dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.upat import UPat

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from tinygrad._core import Rule, match_all
 from tinygrad.dtype import DType, dtypes
