@@ -193,8 +193,15 @@ class TensorCore(OpMixin):
         grad = "" if self.grad is None else f" with grad {self.grad.uop!r}"
         return f"<Tensor {self.uop!r} on {self.device}{grad}>"
 
+    # comparison is elementwise, so tensors are told apart by identity
     def __hash__(self) -> int:
         return id(self)
+
+    def __eq__(self, x) -> Self:  # type: ignore[override]
+        return self.eq(x)
+
+    def __ne__(self, x) -> Self:  # type: ignore[override]
+        return self.ne(x)
 
     def __bool__(self):
         raise TypeError(

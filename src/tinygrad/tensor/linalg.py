@@ -25,10 +25,11 @@ class LinalgMixin(TensorCore):
         contract = max(w.ndim - 2, 0)
         if self.shape[-1] != w.shape[contract]:
             raise RuntimeError(f"cannot dot {self.shape} and {w.shape}: the inner lengths differ")
-        rows = self if w.ndim == 1 or self.ndim == 1 else self.unsqueeze(-2)
+        # (..., n, 1, k) * (..., 1, m, k), without the axes that vectors do not have
+        rows = self if self.ndim == 1 or w.ndim == 1 else self.unsqueeze(-2)
         columns = w if w.ndim == 1 else w.transpose(-1, -2)
-        if self.ndim == 1 and w.ndim > 1:
-            rows = self.unsqueeze(0)
+        if self.ndim > 1 and w.ndim > 1:
+            columns = columns.unsqueeze(-3)
         common = least_upper_dtype(self.dtype, w.dtype)
         product = rows * columns
         total = product.sum(-1, dtype=dtype if dtype is not None else sum_acc_dtype(product.dtype))

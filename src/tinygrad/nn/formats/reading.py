@@ -1,0 +1,74 @@
+"""Tensors as files, and functions that take a file name or its bytes."""
+from __future__ import annotations
+
+import functools
+import io
+import pathlib
+from typing import Any, BinaryIO, Callable, Iterable, TypeVar
+
+from tinygrad.dtype import dtypes
+from tinygrad.tensor import Tensor
+
+T = TypeVar("T")
+
+
+class TensorIO(io.RawIOBase, BinaryIO):
+    """A 1-d uint8 tensor as a readable file. Raises ValueError for other tensors."""
+
+    def __init__(self, t: Tensor):
+        if t.ndim != 1 or t.dtype is not dtypes.uint8:
+            raise ValueError(f"a file is a 1-d uint8 tensor, got shape {t.shape} and {t.dtype}")
+        self._position, self._tensor = 0, t
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes from here (all of them for -1)."""
+        end = len(self._tensor) if size < 0 else min(len(self._tensor), self._position + size)
+        part = self._tensor[self._position : end].data().tobytes() if end > self._position else b""
+        self._position = max(end, self._position)
+        return part
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills `buffer` as far as there are bytes; returns how many."""
+        part = self.read(len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Moves to an offset from the start, from here or from the end, kept inside the file."""
+        start = (0, self._position, len(self._tensor))[whence]
+        self._position = min(len(self._tensor), max(0, start + offset))
+        return self._position
+
+    def tell(self) -> int:
+        """The position."""
+        return self._position
+
+    # the typing base class asks for these
+    def __enter__(self):
+        return self
+
+    def write(self, s: Any):
+        """Raises io.UnsupportedOperation."""
+        raise io.UnsupportedOperation("a TensorIO cannot be written")
+
+    def writelines(self, lines: Iterable[Any]):
+        """Raises io.UnsupportedOperation."""
+        raise io.UnsupportedOperation("a TensorIO cannot be written")
+
+
+def accept_filename(func: Callable[[Tensor], T]) -> Callable[[Tensor | str | pathlib.Path], T]:
+    """`func` that also takes the name of a file for the tensor of its bytes."""
+
+    @functools.wraps(func)
+    def call(fn: Tensor | str | pathlib.Path) -> T:
+        return func(Tensor(pathlib.Path(fn)) if isinstance(fn, (str, pathlib.Path)) else fn)
+
+    return call
