@@ -26,7 +26,9 @@ def split_for_registers(lanes: int, native: int) -> list[int]:
     pieces: list[int] = []
     while lanes:
         if lanes >= native:
-            size = min(lanes // native, _REGISTERS_TOGETHER) * native
+            # a power of two: compilers keep three registers taken together in memory
+            together = min(lanes // native, _REGISTERS_TOGETHER)
+            size = native << (together.bit_length() - 1)
         else:
             size = 1 << (lanes.bit_length() - 1)
         pieces.append(size)
