@@ -32,7 +32,7 @@ from tinygrad.helpers import SPEC
 from tinygrad.uop.decompositions import late_decompositions
 from tinygrad.uop.ops import PatternMatcher, UOp, graph_rewrite
 from tinygrad.uop.spec import program_spec, type_verify
-from tinygrad.uop.symbolic import pm_simplify_valid, sym, symbolic
+from tinygrad.uop.symbolic import pm_simplify_valid, sym, symbolic, symbolic_simple
 
 Matcher = PatternMatcher | Callable[[Any], PatternMatcher | None]
 
@@ -80,18 +80,24 @@ def _target_matcher(ren: Any) -> PatternMatcher | None:
     return ren.pre_matcher
 
 
+# matchers are made once for each set of ops: compiling one costs more than lowering a small kernel
 @cache
-def _combined(ops: tuple, extra: PatternMatcher | None) -> PatternMatcher:
-    rules = late_decompositions(ops) + pm_gated_alternatives + pm_final_forms
+def _decomposing(decompositions: PatternMatcher) -> PatternMatcher:
+    return symbolic_simple + decompositions
+
+
+@cache
+def _finishing(decompositions: PatternMatcher, extra: PatternMatcher | None) -> PatternMatcher:
+    rules = symbolic_simple + decompositions + pm_gated_alternatives
     return rules if extra is None else rules + extra
 
 
 def _decompositions(ren: Any) -> PatternMatcher:
-    return symbolic + late_decompositions(tuple(sorted(ren.code_for_op)))
+    return _decomposing(late_decompositions(ren.code_for_op))
 
 
-def _final_rules(ren: Any) -> PatternMatcher:
-    return _combined(tuple(sorted(ren.code_for_op)), ren.extra_matcher)
+def _target_rules(ren: Any) -> PatternMatcher:
+    return _finishing(late_decompositions(ren.code_for_op), ren.extra_matcher)
 
 
 PASSES: tuple[Pass, ...] = (
@@ -172,8 +178,13 @@ PASSES: tuple[Pass, ...] = (
          rules=_decompositions),
     Pass(
         "final rewrite",
-        "last: nothing simplifies away the forms that one target needs",
-        rules=_final_rules,
+        "the target's last word, with the decomposition of what its own rules make",
+        rules=_target_rules,
+    ),
+    Pass(
+        "final forms",
+        "last: folding would put together again what this spells out",
+        rules=pm_final_forms,
         spec=program_spec,
     ),
 )
