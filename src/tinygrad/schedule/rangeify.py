@@ -35,12 +35,15 @@ class Schedule:
 
     def __post_init__(self):
         numbers = [u.arg for u in self.sink.toposort() if u.op is Ops.LUNIQUE]
-        self._buffer_numbers = itertools.count(max(numbers) + 1) if numbers else None
+        self._buffer_numbers = itertools.count(max(-1, *numbers) + 1) if numbers else None
 
     def new_buffer(self, u: UOp, size: int) -> UOp:
         """A buffer for a node; numbered from the graph alone when the graph's buffers are."""
-        number = None if self._buffer_numbers is None else next(self._buffer_numbers)
-        return UOp.new_buffer(u.device, size, u.dtype, number)
+        buffer = UOp.new_buffer(u.device, size, u.dtype)
+        if self._buffer_numbers is None:
+            return buffer
+        name = UOp(Ops.LUNIQUE, arg=next(self._buffer_numbers))
+        return buffer.replace(src=(name, *buffer.src[1:]))
 
 
 # *** passes ***
