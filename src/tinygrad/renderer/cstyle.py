@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 # nesting of brackets (clang: 256), and readers bound the width of a line.
 _LONGEST_INLINE = 120
 _INDENT = "  "
+LANE_NAMES = "xyzwabcdefghijkl"
 _INLINE_ALWAYS = frozenset({Ops.CONST, Ops.INDEX, Ops.AFTER, Ops.CUSTOMI})
 _INLINE_ONCE = frozenset(
     GroupOp.ALU | {Ops.CAST, Ops.BITCAST, Ops.VECTORIZE, Ops.VCONST, Ops.CAT, Ops.GEP}
@@ -310,7 +311,7 @@ class CStyleLanguage(Renderer):
             return self[u]
         if u.dtype.count > self.gep_arr_threshold:
             return f"{self[u]}[{lane}]"
-        return f"{self[u]}.{'xyzw'[lane]}"
+        return f"{self[u]}.{LANE_NAMES[lane]}"
 
     def lanes(self, u: UOp) -> list[str]:
         """All lanes of `u`, which may be a scalar."""
@@ -444,6 +445,7 @@ class _BodyWriter:
 
 # Renderers of one device live in that device's folder; these are the import paths users know.
 _DIALECT_HOMES = {
+    "CUDARenderer": "tinygrad.renderer.cuda",
     "ClangRenderer": "tinygrad.backends.cpu.renderer",
 }
 
