@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from tinygrad._core import PatternMatcher, UOp
 from tinygrad.dtype import AddrSpace, ImageDType, Invalid, InvalidType, PtrDType, dtypes
+from tinygrad.helpers import IGNORE_OOB
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.info import AxisType, KernelInfo
 from tinygrad.uop.render import argument_text
@@ -152,6 +153,23 @@ def _valid_store(u: UOp) -> bool:
     return isinstance(u.src[0].dtype, ImageDType) or target.scalar() is value.scalar()
 
 
+def _stays_inside(u: UOp) -> bool:
+    """Whether the access provably stays within its buffer. Asked only with IGNORE_OOB=0."""
+    address = u.src[0]
+    while address.op in (Ops.CAST, Ops.BITCAST):
+        address = address.src[0]
+    if IGNORE_OOB or address.op is not Ops.INDEX or len(_indices(address)) != 1:
+        return True
+    from tinygrad.uop.validate import validate_index
+
+    gates = [s for s in (*address.src[2:], *u.src[2:]) if s.dtype is dtypes.bool]
+    gate = gates[0] if gates else None
+    memory, first = address.src[0].buf_target(), address.src[1]
+    lanes = u.src[0].dtype.base.count // max(1, memory.dtype.base.count)
+    last = first if lanes <= 1 or first.dtype.count > 1 else first + (lanes - 1)
+    return all(validate_index(memory, idx, gate) for idx in dict.fromkeys((first, last)))
+
+
 def _valid_end(u: UOp) -> bool:
     return bool(u.src) and all(s.op is not Ops.SINK for s in u.src)
 
@@ -269,6 +287,11 @@ _memory_rules = _rules(
     (Ops.WMMA, lambda u: len(u.src) >= 3),
 )
 
+_access_rules = _rules(
+    (Ops.LOAD, lambda u: _valid_load(u) and _stays_inside(u)),
+    (Ops.STORE, lambda u: _valid_store(u) and _stays_inside(u)),
+)
+
 _program_node_rules = _rules(
     (Ops.PROGRAM, _valid_program),
     (Ops.LINEAR, _void),
@@ -314,7 +337,9 @@ kernel_spec = (
 
 # instruction lists, and PROGRAM nodes around them
 program_spec = (
-    PatternMatcher(_memory_rules + _program_node_rules + _rules((Ops.CAT, _valid_vectorize)))
+    PatternMatcher(
+        _access_rules + _memory_rules + _program_node_rules + _rules((Ops.CAT, _valid_vectorize))
+    )
     + shared_spec
 )
 
@@ -327,6 +352,14 @@ full_spec = PatternMatcher(_rules(((Ops.REWRITE_ERROR, Ops.CONTRACT, Ops.UNROLL)
 # ---- the verifier
 
 _CONTEXT = 10
+
+
+def _advice(u: UOp) -> str:
+    """How to mend what the rules alone do not tell."""
+    if u.op in (Ops.LOAD, Ops.STORE) and u.src and not _stays_inside(u):
+        where = u.src[0].render(simplify=False)
+        return f"The access {where} can leave its buffer: limit the index, or gate it. "
+    return ""
 
 
 def _line(place: int, u: UOp) -> str:
@@ -349,5 +382,5 @@ def type_verify(ast: UOp | Iterable[UOp], check_spec: PatternMatcher) -> None:
         raise RuntimeError(
             f"UOp verification failed at {place} of {len(nodes)}: {u.op} {u.dtype!r} with sources "
             f"{[(s.op.name, s.dtype) for s in u.src]} and arg {argument_text(u.arg)} is not valid "
-            f"here. The nodes around it:\n{_surroundings(nodes, place)}"
+            f"here. {_advice(u)}The nodes around it:\n{_surroundings(nodes, place)}"
         )

@@ -244,8 +244,9 @@ def uops_to_z3(solver, *uops: UOp) -> list:
     translation = _Translation(solver)
     for root in uops:
         # what is loaded is unknown, so its address does not matter here
-        for u in root.toposort(lambda n: n.op is not Ops.LOAD):
-            if u not in translation.values:
+        inside = root.toposort(lambda n: n.op is not Ops.LOAD)
+        for u in (x for node in (*inside, root) for x in (*node.src, node)):
+            if u not in translation.values and (u in inside or u.op is Ops.LOAD):
                 translation.add(u)
     return [translation.values[root] for root in uops]
 
