@@ -17,6 +17,7 @@ from typing import Any
 
 from tinygrad.codegen.gpudims import add_launch_indices
 from tinygrad.codegen.late.buffers import lower_bufferize, split_group_reduces
+from tinygrad.codegen.late.checks import check_accesses
 from tinygrad.codegen.late.finish import pm_empty_statements, pm_final_forms
 from tinygrad.codegen.late.indices import lower_index_types
 from tinygrad.codegen.late.lanes import expand_lanes
@@ -146,6 +147,11 @@ PASSES: tuple[Pass, ...] = (
         "lower gates",
         "conditions leave the index while its form still shows which lanes are neighbours",
         rules=symbolic + pm_gates + pm_fold_gates,
+    ),
+    Pass(
+        "check accesses",
+        "on one element per access, with its condition in plain view",
+        function=lambda sink, ren: check_accesses(sink),
     ),
     Pass(
         "expander",
