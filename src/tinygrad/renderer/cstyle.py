@@ -88,7 +88,7 @@ def _open_loop(ctx: CStyleLanguage, x: UOp) -> str:
 
 
 def _render_index(ctx: CStyleLanguage, x: UOp) -> str:
-    return f"({ctx[x.src[0]]}+{ctx.unwrapped(x.src[1])})"
+    return f"({ctx[x.src[0]]}+{ctx[x.src[1]]})"
 
 
 def _render_load(ctx: CStyleLanguage, x: UOp) -> str:
