@@ -119,7 +119,8 @@ cdef bint has_op_below(UOp root, uint64_t low, uint64_t high) except -1:
 def substitute(UOp root not None, dict replacements):
     """The graph with nodes replaced, from the top down; what is put in is searched again.
 
-    Raises RuntimeError when a replacement contains, after substitution, the node it replaces.
+    A replacement may have the node it replaces as a direct source (x -> f(x)): that one stays. Raises RuntimeError
+    when it contains it further below.
     """
     cdef dict done = {}
     cdef Stack stack = Stack(NULL, 0, 0)
@@ -147,11 +148,12 @@ def substitute(UOp root not None, dict replacements):
                 if found is NULL:
                     push(&stack, <PyObject *>below)
                     break
-                if <object>found is None:
+                if <object>found is None and below is not u:
                     raise RuntimeError(f"infinite loop in substitute: a replacement contains {below.op} node it replaces")
                 top.at += 1
             else:
                 stack.count -= 1
+                done[u] = u
                 done[u] = rebuilt(cur, done)
     finally:
         free(stack.items)

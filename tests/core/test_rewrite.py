@@ -194,7 +194,8 @@ def test_substitute_searches_what_it_puts_in():
         add(three, three), three
     )
     assert substitute(neg, {}) is neg
+    assert substitute(add(one, two), {one: neg}) is add(neg, two)
     with pytest.raises(RuntimeError, match="infinite loop"):
-        substitute(add(one, two), {one: neg})
+        substitute(add(one, two), {one: UOp(Ops.NEG, dtypes.int, (neg,))})
     with pytest.raises(RuntimeError, match="circle"):
         substitute(add(one, two), {one: two, two: one})
