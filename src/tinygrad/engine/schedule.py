@@ -267,7 +267,7 @@ def _instantiate(plan: _Plan, form: _Form) -> tuple[dict[UOp, UOp], list[ExecIte
     for u in both.toposort():
         if u.op in (Ops.UNIQUE, Ops.LUNIQUE) and u not in put_back:
             put_back[u] = UOp.unique()
-    nodes, before, after = both.substitute(put_back, name="put buffers back").src
+    nodes, before, after = both.replace_nodes(put_back).src
     items = []
     for item, group in zip(plan.items, nodes.src):
         items.extend(_with_buffers(item, group.src))

@@ -305,6 +305,20 @@ class SymbolicMethods:
         matcher = _substitute + extra_pm
         return graph_rewrite(self, matcher, dvars, bottom_up=True, name=name or "substitute")
 
+    def replace_nodes(self, dvars: dict[UOp, UOp]) -> UOp:
+        """The graph with nodes replaced in one pass: replacements are taken as they are.
+
+        So a replacement may contain the node it stands for, as a BIND contains its variable.
+        """
+        made: dict[UOp, UOp] = {}
+        for u in self.toposort():
+            found = dvars.get(u)
+            if found is None:
+                sources = tuple(made[s] for s in u.src)
+                found = u if sources == u.src else u.replace(src=sources)
+            made[u] = found
+        return made[self]
+
     def sym_infer(self, var_vals: dict[str, int]) -> int:
         """The value with the named variables set. Raises KeyError for a variable not in the dict."""
         values: dict[UOp, int] = {}
