@@ -11,14 +11,10 @@ from tinygrad.uop import Ops
 from tinygrad.uop.ops import PatternMatcher, UOp, UPat
 
 
-def spell_out_constant(u: UOp) -> UOp | None:
-    """A vector constant as a vector of scalar constants."""
-    count = u.dtype.count
-    if count == 1:
-        return None
-    values = u.arg if u.op is Ops.VCONST else (u.arg,) * count
+def spell_out_constant(u: UOp) -> UOp:
+    """A vector of different constants, one source each. (The same in every lane stays a CONST.)"""
     scalar = u.dtype.scalar()
-    return UOp(Ops.VECTORIZE, u.dtype, tuple(UOp.const(scalar, v) for v in values))
+    return UOp(Ops.VECTORIZE, u.dtype, tuple(UOp.const(scalar, v) for v in u.arg))
 
 
 def flatten_group(u: UOp) -> UOp | None:
@@ -68,7 +64,7 @@ pm_empty_statements = PatternMatcher(
 
 pm_final_forms = PatternMatcher(
     [
-        (UPat((Ops.CONST, Ops.VCONST), name="u"), spell_out_constant),
+        (UPat(Ops.VCONST, name="u"), spell_out_constant),
         (UPat(Ops.GEP, name="u"), select_one_lane),
     ]
 )

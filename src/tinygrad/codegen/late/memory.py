@@ -105,6 +105,22 @@ def _replacement_value(load: UOp, alt: UOp, cast: UOp | None) -> UOp | None:
     return load.const_like(narrowed)
 
 
+_POSITIONS = (Ops.RANGE, Ops.SPECIAL, Ops.DEFINE_VAR)
+
+
+def _positions(u: UOp) -> set[UOp]:
+    """The loop counters and variables that `u` is computed from."""
+    return {n for n in u.backward_slice_with_self if n.op in _POSITIONS}
+
+
+def _unrelated_clauses(wanted: list[UOp], idx: UOp, alt: UOp) -> list[UOp]:
+    """Clauses about other positions than the index: they cannot decide whether it is in bounds."""
+    if alt.op is not Ops.CONST:
+        return []
+    own = _positions(idx)
+    return [c for c in wanted if (found := _positions(c)) and not found & own]
+
+
 def _with_alternative(load: UOp, cond: UOp, alt: UOp, cast: UOp | None) -> UOp | None:
     gate = _gate_of(load.src[0])
     if gate is None or (len(load.src) > 1 and not _is_zero(load.src[1])):
@@ -115,9 +131,15 @@ def _with_alternative(load: UOp, cond: UOp, alt: UOp, cast: UOp | None) -> UOp |
     value = _replacement_value(load, alt, cast)
     if value is None or any(u is load or u.op is Ops.STORE for u in value.toposort()):
         return None
-    address = load.src[0].replace(src=(*load.src[0].src[:2], cond))
-    loaded = load.replace(src=(address, value))
-    return loaded if cast is None else cast.replace(src=(loaded,))
+    # a load that does not move with an axis stays outside of that axis' loop
+    outside = _unrelated_clauses(wanted, load.src[0].src[1], alt)
+    inside = [c for c in wanted if c not in outside]
+    address = load.src[0].replace(src=load.src[0].src[:2])
+    if inside:
+        address = address.replace(src=(*address.src, UOp.prod(*inside)))
+    loaded = load.replace(src=(address, value) if inside else (address,))
+    result = loaded if cast is None else cast.replace(src=(loaded,))
+    return UOp.prod(*outside).where(result, alt) if outside else result
 
 
 def push_where_into_load(cond: UOp, load: UOp, alt: UOp, cast: UOp | None = None) -> UOp | None:
