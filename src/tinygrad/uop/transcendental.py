@@ -249,7 +249,11 @@ def xexp2(d: UOp) -> UOp:
     low, high = (-1075.0, 1024.0) if is_double else (-150.0, 128.0)
     zero = d.const_like(0.0)
     inside = (d < high).where((d > low).where(d, zero), zero)
-    q = rintk(inside)
+    # moved above zero, truncation is rounding down; what the sum rounds off only shifts the border
+    # between two neighbours q, and the polynomial reaches a little beyond it
+    integer = _like(_layout(d.dtype).signed, d)
+    moved = (inside + d.const_like(0.5 - low)).cast(integer)
+    q = moved + moved.const_like(int(low))
     s = inside - q.cast(d.dtype)
     p = _polynomial(s, tables.EXP2_FLOAT64 if is_double else tables.EXP2_FLOAT32)
     limited = (d < high).where((d > low).where(_scale(p, q), zero), d.const_like(math.inf))
@@ -258,13 +262,14 @@ def xexp2(d: UOp) -> UOp:
 
 def _log2_parts(d: UOp) -> tuple[UOp, UOp]:
     """`(k, l)` with `log2(d) == k + l` for a positive normal `d`: `k` a signed integer, `l` the
-    logarithm of a number between 3/4 and 3/2."""
+    logarithm of a number between `sqrt(1/2)` and `sqrt(2)`, so that the sum cancels nothing."""
     layout = _layout(d.dtype)
     is_double = d.dtype.scalar() is dtypes.float64
     bits = d.bitcast(_like(layout.signed, d))
     mantissa_bits = bits.const_like(layout.mantissa_bits)
-    three_quarters = ((layout.bias - 1) << layout.mantissa_bits) | (1 << (layout.mantissa_bits - 1))
-    k = (bits - bits.const_like(three_quarters)) >> mantissa_bits
+    fraction = int((math.sqrt(2) - 1) * 2**layout.mantissa_bits)
+    root_of_half = ((layout.bias - 1) << layout.mantissa_bits) | fraction
+    k = (bits - bits.const_like(root_of_half)) >> mantissa_bits
     f = (bits - (k << mantissa_bits)).bitcast(d.dtype) - d.const_like(1.0)
     # ln(1 + f) == f - (f*f/2 - s * (f*f/2 + R)), s == f / (2 + f): the leading term is exact
     s = f * (f + d.const_like(2.0)).reciprocal()
@@ -302,7 +307,7 @@ def xpow(base: UOp, exponent: UOp) -> UOp:
     half = exponent * exponent.const_like(0.5)
     is_odd = half.trunc().ne(half) & is_fractional.ne(True)
     sign = base.bitcast(_like(_layout(base.dtype).signed, base)) < 0
-    signed = (is_odd & sign).where(-power, power)
+    signed = power * (is_odd & sign).where(base.const_like(-1.0), one)
     undefined = is_fractional & (base < 0.0) & (base > -math.inf)
     result = undefined.where(base.const_like(math.nan), signed)
     return exponent.ne(0.0).where(result, one)
