@@ -34,6 +34,7 @@ from tinygrad.uop.methods_symbolic import (
     sym_infer,
 )
 from tinygrad.uop.methods_tensor import TensorMethods, all_metadata, buffers, compute_device
+from tinygrad.uop.pickling import PicklingMethods
 from tinygrad.uop.program import ProgramMethods
 from tinygrad.uop.ranges import compute_open_ranges, ended_ranges
 from tinygrad.uop.render import RenderMethods, print_uops
@@ -130,6 +131,7 @@ for _methods in (
     TensorMethods,
     RenderMethods,
     ProgramMethods,
+    PicklingMethods,
 ):
     install(UOp, _methods)
 
