@@ -172,6 +172,16 @@ def pull_where_into_gate(store: UOp, address: UOp, cond: UOp, yes: UOp, no: UOp)
     return None
 
 
+_c, _v = UPat.var("c", dtypes.bool), UPat.var("v", dtypes.bool)
+
+# a choice between conditions is a condition, whose clauses can be told apart
+_bool_choices = [
+    (_c.where(_v, UPat.const(dtypes.bool, False)), lambda c, v: c & v),
+    (_c.where(_v, UPat.const(dtypes.bool, True)), lambda c, v: c.logical_not() | v),
+    (_c.where(UPat.const(dtypes.bool, True), _v), lambda c, v: c | v),
+    (_c.where(UPat.const(dtypes.bool, False), _v), lambda c, v: c.logical_not() & v),
+]
+
 _load = UPat(Ops.LOAD, src=(UPat(Ops.INDEX),), allow_any_len=True, name="load")
 _read = UPat.any(_load, _load.cast().named("cast"))
 
@@ -192,6 +202,7 @@ pm_gates = PatternMatcher(
             ),
             pull_where_into_gate,
         ),
+        *_bool_choices,
     ]
 )
 
