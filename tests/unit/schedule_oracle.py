@@ -20,6 +20,8 @@ _NUMPY = {
     dtypes.ulong: np.uint64,
     dtypes.uchar: np.uint8,
     dtypes.char: np.int8,
+    dtypes.short: np.int16,
+    dtypes.ushort: np.uint16,
     dtypes.half: np.float16,
     dtypes.double: np.float64,
     dtypes.index: np.int64,

@@ -10,7 +10,7 @@ a stage that is cheap to compute again is dissolved into its readers, the others
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinygrad.dtype import dtypes
 from tinygrad.helpers import prod
@@ -241,6 +241,18 @@ class Build:
         ast = UOp(u.op, u.dtype, u.src[1:], u.arg)
         self.stores.append(Store(u, [(memory.token, None)], inputs=inputs, ast=ast))
 
+    def _own_target(self, target: Memory) -> Memory:
+        """Memory to overwrite. What is made in this schedule and overwritten already is made again:
+        equal nodes are one node, but two tensors that are assigned to do not share their memory.
+        """
+        made = next((store for store in self.stores if store.token is target.token), None)
+        taken = any(old is target.token for store in self.stores for _, old in store.writes)
+        if made is None or not taken or made.writes[0][1] is not None:
+            return target
+        again = Memory(self.new_buffer(made.node, target.buffer.size), target.layout)
+        self.stores.append(replace(made, writes=[(again.token, None)]))
+        return again
+
     def _next_version(self, token: UOp) -> UOp:
         """What the memory will be after it is written; differs from every other version."""
         self._versions += 1
@@ -248,7 +260,7 @@ class Build:
 
     def _store_assign(self, u: UOp, stage: Stage) -> None:
         value = simplify_value(self._source(u, stage.body, 1))
-        target = self.memories[view_base(u.src[0])]
+        target = self._own_target(self.memories[view_base(u.src[0])])
         position = target.position(stage.target, stage.target_exists)
         if reads_elsewhere(value, target, position):
             layout = tuple(upper_bound(size) for size in u.shape)
@@ -302,8 +314,8 @@ def worth_storing(stage: Stage, value: UOp, reads: list[Read]) -> bool:
 
 
 def repeats_little(stage: Stage, reductions: list[UOp], reads: list[Read]) -> bool:
-    """Whether a reduction to one element is so short that repeating it beats a launch."""
-    if any(loop.op is Ops.RANGE for loop in stage.body.indices):
+    """Whether a scalar is reduced from so little that repeating it beats a launch."""
+    if stage.body.indices:
         return False
     work = sum(prod(upper_bound(loop.src[0]) for loop in u.src[1:]) for u in reductions)
     times = sum(prod(upper_bound(loop.src[0]) for loop in read.repeated) for read in reads)

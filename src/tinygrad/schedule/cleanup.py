@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tinygrad.dtype import dtypes
 from tinygrad.helpers import SPLIT_REDUCEOP, getenv, prod
-from tinygrad.schedule.demand import view_base
+from tinygrad.schedule.demand import put_views, split_views
 from tinygrad.schedule.indexing import axis_runs, is_one, same_size
 from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite_map
 
@@ -74,27 +74,32 @@ def drop_contiguous(contiguous: UOp, source: UOp) -> UOp | None:
 def make_copy_dense(copy: UOp) -> UOp | None:
     """COPY moves bytes: its source has to be dense; a constant is made where it is wanted."""
     source = copy.src[0]
-    base = view_base(source)
+    views, base = split_views(source)
     if base.op is Ops.CONST:
-        return source.substitute({base: base.replace(src=copy.src[1:])})
+        return put_views(base.replace(src=copy.src[1:]), views)
     if is_dense_memory(source):
         return None
     return copy.replace(src=(source.contiguous(), *copy.src[1:]))
 
 
 def make_target_memory(assign: UOp) -> UOp | None:
-    """An assignment writes to memory; a target that is not in memory yet is put there."""
+    """An assignment writes to memory; a target that is not in memory yet is put there.
+
+    Assigning the same value twice is assigning it once.
+    """
     target, value = assign.src
     if target.op is Ops.BITCAST:
         return assign.replace(
             dtype=target.src[0].dtype, src=(target.src[0], value.bitcast(target.src[0].dtype))
         ).bitcast(target.dtype)
-    base = view_base(target)
+    views, base = split_views(target)
+    if base.op is Ops.ASSIGN and base is target and base.src[1] is value:
+        return target
     if base.op in MEMORY_OPS:
         return None
     if base is reshape_base(target):
         return value.contiguous()
-    return assign.replace(src=(target.substitute({base: base.contiguous()}), value))
+    return assign.replace(src=(put_views(base.contiguous(), views), value))
 
 
 def split_long_reduce(reduce: UOp) -> UOp | None:

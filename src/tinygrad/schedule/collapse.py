@@ -351,6 +351,9 @@ def drop_repeated_gate(condition: UOp, read: UOp) -> UOp | None:
 
 pm_collapse = symbolic + PatternMatcher(
     [
+        # drop-in: x*y/y is x, also where y is zero or not finite
+        (UPat.var("x") * UPat.var("x").reciprocal(), lambda x: x.const_like(1)),
+        (UPat.var("x") * UPat.var("y") * UPat.var("y").reciprocal(), lambda x, y: x),
         (UPat(Ops.REDUCE, name="reduce"), reduce_to_closed_form),
         (
             UPat.var("condition").where(UPat(Ops.INDEX, name="read"), UPat.const(None, 0)),

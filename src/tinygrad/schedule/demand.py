@@ -72,6 +72,23 @@ def view_base(u: UOp) -> UOp:
     return u
 
 
+def put_views(base: UOp, views: list[UOp]) -> UOp:
+    """The views, outermost first, on another base."""
+    for view in reversed(views):
+        if view.op not in TRANSPARENT_OPS:
+            base = view.replace(src=(base, *view.src[1:]))
+    return base
+
+
+def split_views(u: UOp) -> tuple[list[UOp], UOp]:
+    """The views on top of a node, outermost first, and the node below."""
+    views = []
+    while u.op in VIEW_OPS:
+        views.append(u)
+        u = u.src[0]
+    return views, u
+
+
 @dataclass(slots=True)
 class Read:
     """One way in which a node's elements are asked for."""

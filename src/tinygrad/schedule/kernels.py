@@ -92,67 +92,59 @@ class Order:
                 found.update(dict.fromkeys(self.readers.get(old, ())))
         return [reader for reader in found if reader != number]
 
-    def depends(self, number: int, on: int) -> bool:
-        """Whether a store needs another's result, directly or not."""
-        stack, seen = [number], set()
-        while stack:
-            at = stack.pop()
-            if at == on:
-                return True
-            if at not in seen:
-                seen.add(at)
-                stack.extend(self._producers(at))
-        return False
+    def sequence(self) -> tuple[list[int], list[tuple[int, int]]]:
+        """Topological order; among those that may go next, the earliest built.
 
-    def late_readers(self) -> list[tuple[int, int]]:
-        """Pairs (reader, writer) where the reader of an old version also needs the new one."""
-        pairs = []
-        for number in self.used:
-            late = [r for r in self.earlier_readers(number) if self.depends(r, number)]
-            pairs += [(reader, number) for reader in late]
-        return pairs
-
-    def sequence(self) -> list[int]:
-        """Topological order; among those that may go next, the earliest built."""
-        before = {n: self._producers(n) + self.earlier_readers(n) for n in self.used}
-        waiting = {n: len(set(b)) for n, b in before.items()}
+        Where it ends early, the second result says why: pairs (reader, writer) of which the reader
+        wants the version that the writer overwrites, and something that waits for the writer.
+        """
+        hard = {n: set(self._producers(n)) for n in self.used}
+        soft = {n: set(self.earlier_readers(n)) - hard[n] for n in self.used}
+        waiting = {n: len(hard[n]) + len(soft[n]) for n in self.used}
         followers: dict[int, list[int]] = {n: [] for n in self.used}
-        for number, earlier in before.items():
-            for other in set(earlier):
+        for number in self.used:
+            for other in hard[number] | soft[number]:
                 followers[other].append(number)
         ready = [n for n, count in waiting.items() if count == 0]
         heapq.heapify(ready)
-        result = []
+        done: dict[int, None] = {}
         while ready:
             number = heapq.heappop(ready)
-            result.append(number)
+            done[number] = None
             for follower in followers[number]:
                 waiting[follower] -= 1
                 if waiting[follower] == 0:
                     heapq.heappush(ready, follower)
-        if len(result) != len(self.used):
-            stuck = [self.stores[n].node for n in self.used if n not in result]
+        for number in self.used:
+            if number not in done and hard[number] <= done.keys():
+                late = sorted(soft[number] - done.keys())
+                return list(done), [(reader, number) for reader in late]
+        if len(done) != len(self.used):
+            stuck = [self.stores[n].node for n in self.used if n not in done]
             raise RuntimeError(f"kernels wait for each other in a cycle: {stuck[:4]}")
-        return result
+        return list(done), []
 
 
-def keep_old_versions(stores: list[Store], needed: list[UOp], new_buffer) -> list[Store]:
-    """Give readers of an old version that also need the new one a copy of the old one."""
-    order = Order(stores, needed)
-    late = order.late_readers()
-    if not late:
-        return stores
-    stores = list(stores)
-    copies: dict[UOp, UOp] = {}
-    for reader, writer in late:
-        for new, old in stores[writer].writes:
-            if new in stores[writer].unchanged or old not in order.reads[reader]:
-                continue
-            if old not in copies:
-                copies[old], store = _copy_store(stores[writer].node, old, new_buffer)
-                stores.append(store)
-            stores[reader] = _redirect(stores[reader], old, copies[old])
-    return stores
+def order_stores(stores: list[Store], needed: list[UOp], new_buffer) -> tuple[Order, list[int]]:
+    """An order in which everybody finds the version that it reads.
+
+    A reader of an old version that also needs what comes after it gets a copy of the old one.
+    """
+    while True:
+        order = Order(stores, needed)
+        sequence, late = order.sequence()
+        if not late:
+            return order, sequence
+        stores = list(stores)
+        copies: dict[UOp, UOp] = {}
+        for reader, writer in late:
+            for new, old in stores[writer].writes:
+                if new in stores[writer].unchanged or old not in order.reads[reader]:
+                    continue
+                if old not in copies:
+                    copies[old], store = _copy_store(stores[writer].node, old, new_buffer)
+                    stores.append(store)
+                stores[reader] = _redirect(stores[reader], old, copies[old])
 
 
 def _copy_store(node: UOp, old: UOp, new_buffer) -> tuple[UOp, Store]:
@@ -239,12 +231,11 @@ class Emit:
     """KERNEL nodes for the stores, in order."""
 
     def __init__(self, stores: list[Store], needed: list[UOp], new_buffer):
-        stores = keep_old_versions(stores, needed, new_buffer)
-        self.order = Order(stores, needed)
+        self.order, sequence = order_stores(stores, needed, new_buffer)
         self.after: dict[UOp, UOp] = {}
         self.kernels: dict[int, UOp] = {}
-        for number in self.order.sequence():
-            self._emit(number, stores[number])
+        for number in sequence:
+            self._emit(number, self.order.stores[number])
 
     def is_ready(self, version: UOp) -> bool:
         """Whether a version of a buffer is there without, or after, the kernels that run."""

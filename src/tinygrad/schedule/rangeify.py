@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tinygrad.schedule.build import Build, Memory
 from tinygrad.schedule.cleanup import clean_graph
-from tinygrad.schedule.demand import LEAF_OPS, TRANSPARENT_OPS, VIEW_OPS, Demand, view_base
+from tinygrad.schedule.demand import LEAF_OPS, Demand, put_views, split_views, view_base
 from tinygrad.schedule.kernels import Emit, Kernel, versions_in
 from tinygrad.schedule.multi import spread_over_devices
 from tinygrad.uop.ops import Ops, UOp
@@ -103,14 +103,6 @@ PASSES: list[tuple[str, Callable[[Schedule], None], str]] = [
 ]
 
 
-def put_views(base: UOp, views: list[UOp]) -> UOp:
-    """The views, outermost first, on another base."""
-    for view in reversed(views):
-        if view.op not in TRANSPARENT_OPS:
-            base = view.replace(src=(base, *view.src[1:]))
-    return base
-
-
 class Replacement:
     """The new form of a clean tensor node, where it has one."""
 
@@ -120,11 +112,8 @@ class Replacement:
 
     def of(self, u: UOp) -> UOp | None:
         """Views are put on top of what their base becomes; None: nothing is known about it."""
-        views = []
-        while u.op in VIEW_OPS:
-            views.append(u)
-            u = u.src[0]
-        new = self._of_base(u)
+        views, base = split_views(u)
+        new = self._of_base(base)
         return None if new is None else put_views(new, views)
 
     def _of_base(self, u: UOp) -> UOp | None:
@@ -152,11 +141,7 @@ class Replacement:
 
     def _of_assign(self, u: UOp, memory: Memory) -> UOp:
         """The overwritten view, on the new version of its base."""
-        views = []
-        target = u.src[0]
-        while target.op in VIEW_OPS:
-            views.append(target)
-            target = target.src[0]
+        views, target = split_views(u.src[0])
         return put_views(self._as_view(target.shape, memory), views)
 
 
