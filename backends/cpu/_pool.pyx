@@ -27,6 +27,12 @@ cdef extern from "pool.h" nogil:
     double tg_seconds()
     int tg_workers()
     void tg_flush_code(void *start, size_t size)
+    void tg_copy(int64_t target, int64_t source, int64_t size, int64_t unused)
+
+cdef struct Place:
+    int launch
+    int argument
+    int number
 
 cdef extern from *:
     """
@@ -170,21 +176,25 @@ cdef class Kernel:
 cdef class LaunchList:
     """Launches that run in order without Python between them.
 
-    `add` returns the number of a launch; `set_argument` changes one of its arguments afterwards.
+    `add` returns the number of a launch; `set_argument` changes one of its arguments afterwards, and
+    `bind` makes it an input, which every `run` sets.
     """
 
     cdef tg_task *tasks
     cdef int count, room
-    cdef list kernels
+    cdef list kept
+    cdef Place *places
+    cdef int place_count, place_room, inputs
 
     def __cinit__(self):
-        self.kernels = []
+        self.kept = []
 
     def __dealloc__(self):
         cdef int i
         for i in range(self.count):
             free(self.tasks[i].args)
         free(self.tasks)
+        free(self.places)
 
     def __len__(self):
         return self.count
@@ -192,6 +202,19 @@ cdef class LaunchList:
     def add(self, Kernel kernel, tuple bufs, tuple vals, int threads):
         """Appends a launch, with arguments as in `Kernel.launch`."""
         cdef Py_ssize_t count = len(bufs) + len(vals) + (1 if threads > 0 else 0)
+        self._append(<void *>kernel.entry, bufs + vals, count, threads)
+        self.kept.append((kernel, bufs))
+        return self.count - 1
+
+    def add_copy(self, HostBuffer target, HostBuffer source, Py_ssize_t size):
+        """Appends a copy of `size` bytes; its arguments are target, source and size."""
+        if size > target.size or size > source.size:
+            raise ValueError(f"a copy of {size} bytes between {source} and {target}")
+        self._append(<void *>tg_copy, (target, source, size), 3, 0)
+        self.kept.append((target, source))
+        return self.count - 1
+
+    cdef int _append(self, void *fn, tuple values, Py_ssize_t count, int threads) except -1:
         cdef tg_task *grown
         cdef tg_task *task
         cdef int at = 0
@@ -205,15 +228,14 @@ cdef class LaunchList:
         task.args = <int64_t *>calloc(tg_room(count), sizeof(int64_t))
         if task.args == NULL:
             raise MemoryError("no memory left for the arguments of a launch")
-        task.fn, task.nargs = <void *>kernel.entry, count
+        task.fn, task.nargs = fn, count
         task.threads = threads if threads > 0 else 1
         task.id_slot = count - 1 if threads > 0 else -1
         self.count += 1
-        self.kernels.append(kernel)
-        for value in bufs + vals:
+        for value in values:
             task.args[at] = _argument(value)
             at += 1
-        return self.count - 1
+        return 0
 
     def set_argument(self, int launch, int place, value):
         """Sets argument `place` (buffers first, then ints) of a launch."""
@@ -227,9 +249,30 @@ cdef class LaunchList:
             raise IndexError(f"launch {launch} is outside the list or takes no thread id")
         self.tasks[launch].threads = threads
 
-    def run(self, int limit, bint wait):
-        """Runs all launches; returns seconds if `wait`, else None."""
+    def bind(self, int launch, int place, int number):
+        """Makes argument `place` of a launch the buffer `inputs[number]` of every run."""
+        cdef Place *grown
+        if not (0 <= launch < self.count and 0 <= place < self.tasks[launch].nargs and number >= 0):
+            raise IndexError(f"launch {launch} argument {place} is outside the list")
+        if self.place_count == self.place_room:
+            grown = <Place *>realloc(self.places, sizeof(Place) * (2 * self.place_room + 8))
+            if grown == NULL:
+                raise MemoryError("no memory left for a launch list")
+            self.places, self.place_room = grown, 2 * self.place_room + 8
+        self.places[self.place_count] = Place(launch, place, number)
+        self.place_count += 1
+        self.inputs = max(self.inputs, number + 1)
+
+    def run(self, list inputs, int limit, bint wait):
+        """Runs all launches on these buffers; returns seconds if `wait`, else None."""
         cdef double began, ended
+        cdef int i
+        cdef Place *p
+        if len(inputs) < self.inputs:
+            raise ValueError(f"got {len(inputs)} inputs, the launches use {self.inputs}")
+        for i in range(self.place_count):
+            p = &self.places[i]
+            self.tasks[p.launch].args[p.argument] = _argument(inputs[p.number])
         with nogil:
             began = tg_seconds()
             tg_run_list(self.tasks, self.count, limit)

@@ -74,6 +74,13 @@ class CPUProgram:
         return self.kernel.launch(bufs, vals, threads, max(1, CPU_COUNT.value), wait)
 
 
+def _graph_class():
+    # the module needs the engine, which in turn opens devices
+    from tinygrad.backends.cpu.graph import CPUGraph
+
+    return CPUGraph
+
+
 class CPUDevice(Compiled):
     """The host as a device; `CPU:1` and so on are the same processor with other memory."""
 
@@ -87,6 +94,7 @@ class CPUDevice(Compiled):
             CPUAllocator(self),
             CompilerSet(pairs, ctrl_var=CPU_CC, takes_commands=True),
             self.load,
+            graph=_graph_class(),
             group_id="host",
         )
 

@@ -80,6 +80,12 @@ static inline void tg_call_id(const tg_task *t, int id) {
   tg_call(t->fn, own, t->nargs);
 }
 
+/* A copy as a kernel, so that a list may hold transfers. */
+static void tg_copy(int64_t target, int64_t source, int64_t size, int64_t unused) {
+  (void)unused;
+  memmove((void *)(intptr_t)target, (const void *)(intptr_t)source, (size_t)size);
+}
+
 /* *** the pool *** */
 
 static struct {

@@ -141,17 +141,34 @@ def test_launch_list():
     launches = LaunchList()
     first = launches.add(kernel, (out,), (5,), 2)
     launches.add(kernel, (out,), (100,), 4)
-    assert launches.run(2, False) is None
+    assert launches.run([], 2, False) is None
     assert ints(out).tolist() == [105, 107, 102, 103]
     launches.set_argument(first, 0, other)
     launches.set_argument(first, 1, 1)
     launches.set_threads(first, 1)
-    assert launches.run(2, True) > 0
+    assert launches.run([], 2, True) > 0
     assert ints(other).tolist() == [1, 0, 0, 0]
     assert ints(out).tolist() == [205, 208, 204, 206]
     for bad in ((9, 0), (0, 9), (-1, 0)):
         with pytest.raises(IndexError):
             launches.set_argument(*bad, 0)
+
+
+def test_launch_list_inputs_and_copies():
+    kernel, out, other = kernel_of(IDS), zeros(2), zeros(2)
+    launches = LaunchList()
+    launches.bind(launches.add(kernel, (out,), (1,), 2), 0, 0)
+    copy = launches.add_copy(other, out, 8)
+    launches.bind(copy, 1, 0)
+    inputs = [zeros(2), zeros(2)]
+    for buf in inputs:
+        launches.run([buf], 2, False)
+        assert ints(buf).tolist() == ints(other).tolist() == [1, 2]
+    assert ints(out).tolist() == [0, 0]
+    with pytest.raises(ValueError, match="got 0 inputs"):
+        launches.run([], 2, False)
+    with pytest.raises(ValueError, match="copy of 9"):
+        launches.add_copy(other, out, 9)
 
 
 def test_many_arguments():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from tests.backends.linear_kernels import Builder
 from tests.backends.test_cpu_kernels import PAIRS, run
+
 from tinygrad.dtype import dtypes
 from tinygrad.renderer.narrow import bf16_bits
 from tinygrad.uop.ops import KernelInfo, Ops, UOp, graph_rewrite
