@@ -111,8 +111,9 @@ class MemoryMixin(TensorCore):
             raise AssertionError(
                 f"assign needs one dtype, got {self.dtype} and {value.dtype}: use .cast()"
             )
-        written = self.uop.assign(value.uop)
-        self.uop = written
+        # a constant has no memory that another tensor could see: the value gets memory of its own
+        fixed = self.uop.base.op is Ops.CONST
+        self.uop = value.uop.contiguous() if fixed else self.uop.assign(value.uop)
         return self
 
     def clone(self) -> Self:
