@@ -128,6 +128,12 @@ def _without_versions(u: UOp) -> UOp:
     return u.substitute(versions) if versions else u
 
 
+def _without_places(ast: UOp) -> UOp:
+    """A tensor's variable has a device; in a kernel it is only a name and a range."""
+    placed = {u: u.replace(src=()) for u in ast.toposort() if u.op is Ops.DEFINE_VAR and u.src}
+    return ast.substitute(placed) if placed else ast
+
+
 def create_schedule(sched_sink: UOp) -> tuple[list[ExecItem], UOp]:
     """The kernels of a kernel graph in order, and a SINK with one SINK of buffer nodes for each of them.
 
@@ -135,7 +141,7 @@ def create_schedule(sched_sink: UOp) -> tuple[list[ExecItem], UOp]:
     """
     graph = _KernelGraph(sched_sink)
     ordered = [graph.kernels[i] for i in _in_order(graph.waits_for, graph.overwrites())]
-    items = [ExecItem(k.arg.ast, [], tuple(k.arg.metadata), {}) for k in ordered]
+    items = [ExecItem(_without_places(k.arg.ast), [], tuple(k.arg.metadata), {}) for k in ordered]
     return items, UOp.sink(*[UOp.sink(*_buffer_nodes(k)) for k in ordered])
 
 

@@ -118,10 +118,13 @@ class TensorCore(OpMixin):
         if wanted is not None and node.dtype is not wanted:
             if isinstance(data, UOp):
                 raise AssertionError(f"the node has dtype {node.dtype}, got dtype={wanted}: cast it")
+        # storage devices run no kernels: first the copy, then the cast
+        node = self._place(node, placed)
+        if node.dtype is not wanted and wanted is not None:
             node = node.cast(wanted)
         self.requires_grad: bool | None = requires_grad
         self.grad: Self | None = None
-        self.uop: UOp = self._place(node, placed)
+        self.uop: UOp = node
         _live[id(self)] = weakref.ref(self)
 
     @staticmethod
