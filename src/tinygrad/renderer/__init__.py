@@ -76,6 +76,17 @@ class _WorkCounter:
         self.ops: sint = 0
         self.moved: sint = 0
         self.traffic: dict[tuple[UOp, Ops], sint] = {}
+        self.thread: UOp | None = None
+
+    def over_threads(self, one: sint) -> sint:
+        """The sum over all threads of what one does; shares may be unequal."""
+        if self.thread is None:
+            return one
+        count = int(self.thread.arg[2]) + 1
+        if isinstance(one, (int, float)) or self.thread not in one.toposort():
+            return one * count
+        shares = (one.substitute({self.thread: self.thread.const_like(i)}) for i in range(count))
+        return sum((_simplified(share) for share in shares), start=0)
 
     def visit(self, u: UOp) -> None:
         op = u.op
@@ -88,7 +99,7 @@ class _WorkCounter:
         elif op is Ops.SPECIAL:
             self.repeat = self.repeat * u.src[0].ssimplify()
         elif op is Ops.DEFINE_VAR and u.arg[0] == "core_id":
-            self.repeat = self.repeat * (int(u.arg[2]) + 1)
+            self.thread = u
         elif op is Ops.LOAD:
             self._memory(u.src[0], op, u.dtype)
         elif op is Ops.STORE:
@@ -113,7 +124,8 @@ class _WorkCounter:
     def unique_bytes(self) -> sint:
         """Bytes that must move at least once: per buffer and direction, at most its size."""
         total: sint = 0
-        for (buf, _), size in self.traffic.items():
+        for (buf, _), one in self.traffic.items():
+            size = self.over_threads(one)
             limit = buf.dtype.size * buf.dtype.base.itemsize if buf.dtype.size > 0 else None
             total = total + (size if limit is None else _at_most(size, limit))
         return total
@@ -143,7 +155,8 @@ class Estimates:
         counter = _WorkCounter(_address_only(uops) if ignore_indexing else set())
         for u in uops:
             counter.visit(u)
-        return Estimates(counter.ops, counter.moved, counter.unique_bytes()).simplify()
+        ops, moved = counter.over_threads(counter.ops), counter.over_threads(counter.moved)
+        return Estimates(ops, moved, counter.unique_bytes()).simplify()
 
 
 class Renderer:
