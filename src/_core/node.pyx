@@ -212,7 +212,7 @@ cdef class UOp:
         cdef object arg = fields.pop("arg", self.arg)
         cdef object tag = fields.pop("tag", self.tag)
         if fields:
-            raise TypeError(f"replace() got unknown fields {sorted(fields)}, expected op, dtype, src, arg or tag")
+            raise AssertionError(f"replace() got unknown fields {sorted(fields)}, expected op, dtype, src, arg or tag")
         return make_node(op, dtype, as_sources(src), arg, tag)
 
     def rtag(self, tag=True):

@@ -122,7 +122,8 @@ class UPat(OpMixin):
 
     def __reduce__(self):
         fields = (self.op, self.dtype, self._given_source(), self.arg, self.name)
-        rest = (self.allow_any_len, self.custom_early_reject, self.location, self.is_any)
+        # the place is that of the caller, who names the pattern
+        rest = (self.allow_any_len, self.custom_early_reject, None, self.is_any)
         return UPat, fields + rest
 
     def __repr__(self) -> str:
@@ -175,7 +176,8 @@ class UPat(OpMixin):
 
     def named(self, name: str) -> UPat:
         """The pattern, capturing the node as `name`."""
-        rest = (self.allow_any_len, self.custom_early_reject, self.location, self.is_any)
+        # the place is that of the caller, who names the pattern
+        rest = (self.allow_any_len, self.custom_early_reject, None, self.is_any)
         return UPat(self.op, self.dtype, self._given_source(), self.arg, name, *rest)
 
     def or_casted(self, name: str | None = None) -> UPat:
