@@ -197,6 +197,8 @@ class Build:
             self.memories[u] = same
             return
         layout = tuple(upper_bound(size) for size in u.shape)
+        if u.op is not Ops.CONTIGUOUS and u not in self.demand.in_memory:
+            layout = without_idle_axes(layout, value, stage)
         memory = Memory(self.new_buffer(u, prod(layout)), layout)
         self._store(u, memory, memory.position(stage.body.indices, None), value, stage, None)
 
@@ -225,8 +227,9 @@ class Build:
         return {loop: self.demand.new_range(loop.src[0], AxisType.REDUCE) for loop in loops}
 
     def _store(self, u, memory, position, value, stage, overwrites) -> None:
-        loops = tuple(loop for loop in stage.body.indices if loop.op is Ops.RANGE)
         self.memories[u] = memory
+        used = UOp.sink(value, position).ranges
+        loops = tuple(loop for loop in stage.body.indices if loop in used)
         self.stores.append(Store(u, [(memory.token, overwrites)], position, value, loops))
 
     def _store_whole(self, u: UOp) -> None:
@@ -287,6 +290,13 @@ def custom_store(u: UOp, writes: list[tuple[UOp, UOp | None]]) -> Store:
     unchanged = frozenset(new for slot, (new, _) in enumerate(writes) if slot not in written)
     inputs = tuple(old for _, old in writes if old is not None)
     return Store(u, writes, inputs=inputs, ast=ast, unchanged=unchanged)
+
+
+def without_idle_axes(layout: tuple[int, ...], value: UOp, stage: Stage) -> tuple[int, ...]:
+    """Axes along which a value is the same everywhere are stored once."""
+    used = value.ranges
+    pairs = zip(layout, stage.body.indices)
+    return tuple(size if loop in used else 1 for size, loop in pairs)
 
 
 def reads_elsewhere(value: UOp, target: Memory, position: UOp) -> bool:

@@ -135,8 +135,10 @@ class Replacement:
         view = self.emit.finished(memory.token)
         if memory.layout != (memory.buffer.size,):
             view = view.reshape(memory.layout)
-        if view.shape != shape:
-            view = view.shrink(tuple((0, size) for size in shape))
+        stored = view.shape
+        if stored != shape:
+            kept = [1 if old == 1 else size for size, old in zip(shape, stored)]
+            view = view.shrink(tuple((0, size) for size in kept)).expand(shape)
         return view
 
     def _of_assign(self, u: UOp, memory: Memory) -> UOp:
