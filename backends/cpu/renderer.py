@@ -21,13 +21,14 @@ from tinygrad.renderer.narrow import (
     bfloat16_by_bits,
     compute_in_float,
     round_double_once,
+    unsigned_by_signed,
 )
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
 _NARROW = (dtypes.float16, dtypes.bfloat16)
 _COMPARES = (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)
 _MASK_LANES = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
-host_matcher = round_double_once + bfloat16_by_bits + compute_in_float(_NARROW)
+host_matcher = round_double_once + bfloat16_by_bits + unsigned_by_signed + compute_in_float(_NARROW)
 
 
 def _is_vector(u: UOp) -> bool:

@@ -3,7 +3,8 @@
 `compute_in_float(types)` gives a matcher that moves arithmetic on those types to float32, rounding
 after every operation, so that results are those of native arithmetic. `bfloat16_by_bits` converts
 bfloat16 by integer operations; a target with it keeps bfloat16 in 16-bit integers. Both are meant
-for a renderer's `extra_matcher`.
+for a renderer's `extra_matcher`. `unsigned_by_signed` makes casts of negative floats to unsigned
+types wrap, where C leaves them undefined.
 """
 
 from __future__ import annotations
@@ -101,3 +102,23 @@ def _bfloat16_cast(x: UOp) -> UOp | None:
 
 
 bfloat16_by_bits = PatternMatcher([(UPat(Ops.CAST, name="x"), _bfloat16_cast)])
+
+
+def _float_to_unsigned(x: UOp) -> UOp | None:
+    """Wraps like NumPy on x86: the value as a wider signed integer, then its low bits."""
+    source, target = x.src[0], x.dtype.scalar()
+    if target not in dtypes.uints or source.dtype.scalar() not in dtypes.floats:
+        return None
+    if target is not dtypes.uint64:
+        wide = dtypes.int32 if target.itemsize < 4 else dtypes.int64
+        return source.cast(_like(wide, x)).cast(x.dtype)
+    if source.dtype.scalar() is dtypes.float16:  # all of its values are below 2**63
+        return source.cast(_like(dtypes.int64, x)).cast(x.dtype)
+    # from 2**63 on, the top bit is put back by hand
+    limit = source.const_like(2.0**63)
+    whole = source.cast(_like(dtypes.int64, x))
+    rest = (source - limit).cast(_like(dtypes.int64, x))
+    return (source < limit).where(whole, rest ^ rest.const_like(-(2**63))).cast(x.dtype)
+
+
+unsigned_by_signed = PatternMatcher([(UPat(Ops.CAST, name="x"), _float_to_unsigned)])
