@@ -7,17 +7,21 @@ integers wrap: when a result may leave the dtype's range, the answer is the dtyp
 """
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable
 
+from tinygrad._core import UOp
 from tinygrad.dtype import DType, Invalid, PtrDType, dtypes, truncate
 from tinygrad.helpers import cdiv
-from tinygrad.uop import Ops
+from tinygrad.uop import GroupOp, Ops
 
 Number = int | float | bool
 Interval = tuple[Number, Number]
 
 
+@functools.cache
 def full_range(dtype: DType) -> Interval:
     """All values of the dtype."""
     scalar = dtype.scalar()
@@ -37,15 +41,17 @@ def _corners(f: Callable, a: Interval, b: Interval) -> Interval | None:
 def _fit(bounds: Interval | None, dtype: DType) -> Interval:
     """Exact bounds as bounds of the computed value: wrapped integers, rounded floats."""
     scalar = dtype.scalar()
-    if bounds is None or _has_nan(*bounds):
-        return full_range(scalar)
+    everything = full_range(scalar)
+    if bounds is None:
+        return everything
+    low, high = bounds
     if dtypes.is_float(scalar):
         # rounding is monotone, so the rounded ends bound the rounded values
-        return (truncate[scalar](bounds[0]), truncate[scalar](bounds[1]))
+        rounded = truncate[scalar]
+        return everything if _has_nan(low, high) else (rounded(low), rounded(high))
     if scalar is dtypes.bool:
-        return (bool(bounds[0]), bool(bounds[1]))
-    low, high = full_range(scalar)
-    return bounds if low <= bounds[0] and bounds[1] <= high else (low, high)
+        return (bool(low), bool(high))
+    return bounds if everything[0] <= low and high <= everything[1] else everything
 
 
 # ---- one function per op: bounds of the operands -> exact bounds, or None for "anything"
@@ -111,6 +117,12 @@ def _larger(a: Interval, b: Interval) -> Interval | None:
     return None if _has_nan(*a, *b) else (max(a[0], b[0]), max(a[1], b[1]))
 
 
+def _times(a: Interval, b: Interval) -> Interval | None:
+    if a[0] >= 0 and b[0] >= 0 and a[1] != math.inf and b[1] != math.inf:
+        return (a[0] * b[0], a[1] * b[1])
+    return _corners(operator.mul, a, b)
+
+
 def _difference(a: Interval, b: Interval) -> Interval:
     return (a[0] - b[1], a[1] - b[0])
 
@@ -118,7 +130,7 @@ def _difference(a: Interval, b: Interval) -> Interval:
 _ARITHMETIC: dict[Ops, Callable[[Interval, Interval], Interval | None]] = {
     Ops.ADD: lambda a, b: (a[0] + b[0], a[1] + b[1]),
     Ops.SUB: _difference,
-    Ops.MUL: lambda a, b: _corners(lambda x, y: x * y, a, b),
+    Ops.MUL: _times,
     Ops.MAX: _larger,
 }
 _INTEGER: dict[Ops, Callable[[Interval, Interval], Interval | None]] = {
@@ -126,8 +138,6 @@ _INTEGER: dict[Ops, Callable[[Interval, Interval], Interval | None]] = {
     Ops.MOD: _remainder,
     Ops.SHL: _shifted_left,
     Ops.SHR: _shifted_right,
-}
-_BITS: dict[Ops, Callable[[Interval, Interval], Interval | None]] = {
     Ops.AND: _conjunction,
     Ops.OR: _disjunction,
     Ops.XOR: _exclusive,
@@ -142,14 +152,16 @@ _BOOLEAN: dict[Ops, Callable[[Interval, Interval], Interval]] = {
 }
 
 
-def _binary(u, a: Interval, b: Interval) -> Interval:
+def _binary(u) -> Interval:
+    first, second = u.src
+    a, b = first._min_max, second._min_max
     scalar = u.dtype.scalar()
     if scalar is dtypes.bool:
         rule = _BOOLEAN.get(u.op)
         return (False, True) if rule is None else tuple(map(bool, rule(a, b)))
     rule = _ARITHMETIC.get(u.op)
     if rule is None and dtypes.is_int(scalar):
-        rule = _INTEGER.get(u.op) or _BITS.get(u.op)
+        rule = _INTEGER.get(u.op)
     return full_range(scalar) if rule is None else _fit(rule(a, b), scalar)
 
 
@@ -161,9 +173,13 @@ def _may_be_nan(u) -> bool:
     return dtypes.is_float(u.dtype) and not exact_source
 
 
-def _compared(u, a: Interval, b: Interval) -> Interval:
+def _compared(u) -> Interval:
+    if isinstance(u.src[0].dtype, PtrDType):
+        return (False, True)
+    a, b = u.src[0]._min_max, u.src[1]._min_max
     # a NaN is neither less than nor equal to anything
-    ordered = not any(map(_may_be_nan, u.src))
+    exact = not dtypes.is_float(u.src[0].dtype)
+    ordered = exact or not any(map(_may_be_nan, u.src))
     if u.op is Ops.CMPLT:
         return (ordered and a[1] < b[0], a[0] < b[1])
     never_equal = a[1] < b[0] or b[1] < a[0]
@@ -172,7 +188,8 @@ def _compared(u, a: Interval, b: Interval) -> Interval:
     return differs if u.op is Ops.CMPNE else (not differs[1], not differs[0])
 
 
-def _converted(source: DType, target: DType, a: Interval) -> Interval:
+def _converted(u) -> Interval:
+    source, target, a = u.src[0].dtype, u.dtype, u.src[0]._min_max
     if isinstance(target, PtrDType) or target.scalar() is dtypes.void or _has_nan(*a):
         return full_range(target)
     scalar = target.scalar()
@@ -207,10 +224,12 @@ def _declared(bound, end: int) -> Number:
     return bound._min_max[end] if hasattr(bound, "_min_max") else bound
 
 
-_LEAVES = {Ops.DEFINE_VAR, Ops.CONST, Ops.VCONST}
-_SAME_AS_FIRST = {Ops.BIND, Ops.GEP, Ops.UNROLL, Ops.CONTRACT, Ops.TRUNC}
-_ANY_OF = {Ops.VECTORIZE, Ops.CAT}
-_COMPARISONS = {Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ}
+def _of_any(u) -> Interval:
+    return _union(u.dtype, u.src)
+
+
+def _of_branches(u) -> Interval:
+    return _union(u.dtype, u.src[1:])
 
 
 def _union(dtype: DType, sources: tuple) -> Interval:
@@ -221,37 +240,52 @@ def _union(dtype: DType, sources: tuple) -> Interval:
     return (min(low for low, _ in real), max(high for _, high in real))
 
 
-def compute_bounds(u) -> Interval:
-    """The bounds of `u`, whose sources have theirs."""
-    op, src = u.op, u.src
-    if op in _LEAVES:
-        return _of_leaf(u)
-    if isinstance(u.dtype, PtrDType) or u.dtype is dtypes.void or not src:
-        return full_range(u.dtype)
-    first = src[0]._min_max
-    if op in (Ops.RANGE, Ops.SPECIAL):
-        return (0, first[1] - 1)
-    if op in _SAME_AS_FIRST:
-        return first if op is not Ops.TRUNC else _truncated(u, first)
-    if op is Ops.CAST:
-        return _converted(src[0].dtype, u.dtype, first)
-    if op is Ops.WHERE:
-        return _union(u.dtype, src[1:])
-    if op in _ANY_OF:
-        return _union(u.dtype, src)
-    if op in _COMPARISONS and not isinstance(src[0].dtype, PtrDType):
-        return _compared(u, first, src[1]._min_max)
-    if op is Ops.NEG:
-        return _fit((-first[1], -first[0]), u.dtype)
-    if op is Ops.MULACC:
-        product = _corners(lambda x, y: x * y, first, src[1]._min_max)
-        last = src[2]._min_max
-        total = None if product is None else (product[0] + last[0], product[1] + last[1])
-        return _fit(total, u.dtype)
-    return _binary(u, first, src[1]._min_max) if len(src) == 2 else full_range(u.dtype)
+def _of_first(u) -> Interval:
+    return u.src[0]._min_max
 
 
-def _truncated(u, a: Interval) -> Interval:
+def _counted(u) -> Interval:
+    return (0, u.src[0]._min_max[1] - 1)
+
+
+def _negated(u) -> Interval:
+    low, high = u.src[0]._min_max
+    return _fit((-high, -low), u.dtype)
+
+
+def _truncated(u) -> Interval:
+    bounds = u.src[0]._min_max
     if not dtypes.is_float(u.dtype):
-        return a
-    return tuple(float(math.trunc(x)) if math.isfinite(x) else x for x in a)
+        return bounds
+    return tuple(float(math.trunc(x)) if math.isfinite(x) else x for x in bounds)
+
+
+def _multiplied_and_added(u) -> Interval:
+    a, b, c = (s._min_max for s in u.src)
+    product = _corners(operator.mul, a, b)
+    total = None if product is None else (product[0] + c[0], product[1] + c[1])
+    return _fit(total, u.dtype)
+
+
+_RULES: dict[Ops, Callable[[UOp], Interval]] = {
+    **dict.fromkeys((Ops.DEFINE_VAR, Ops.CONST, Ops.VCONST), _of_leaf),
+    **dict.fromkeys((Ops.RANGE, Ops.SPECIAL), _counted),
+    **dict.fromkeys((Ops.BIND, Ops.GEP, Ops.UNROLL, Ops.CONTRACT), _of_first),
+    **dict.fromkeys((Ops.VECTORIZE, Ops.CAT), _of_any),
+    **dict.fromkeys(GroupOp.Comparison, _compared),
+    **dict.fromkeys((*_ARITHMETIC, *_INTEGER), _binary),
+    Ops.WHERE: _of_branches,
+    Ops.CAST: _converted,
+    Ops.TRUNC: _truncated,
+    Ops.NEG: _negated,
+    Ops.MULACC: _multiplied_and_added,
+}
+
+
+def compute_bounds(u: UOp) -> Interval:
+    """The bounds of `u`, whose sources have theirs."""
+    rule = _RULES.get(u.op)
+    dtype = u.dtype
+    if rule is None or dtype is dtypes.void or isinstance(dtype, PtrDType):
+        return full_range(dtype)
+    return rule(u)
