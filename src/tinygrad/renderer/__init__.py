@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tinygrad.dtype import AddrSpace, PtrDType
+from tinygrad.dtype import AddrSpace, PtrDType, dtypes
 from tinygrad.uop import GroupOp, Ops
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # A MULACC is a multiply and an add; everything else in GroupOp.ALU is one operation a lane.
 _OPS_PER_LANE = {Ops.MULACC: 2}
+_COUNTERS = frozenset({Ops.RANGE, Ops.SPECIAL, Ops.DEFINE_VAR, Ops.CONST, Ops.VCONST})
+_COUNTER_ARITHMETIC = frozenset(GroupOp.ALU | {Ops.CAST, Ops.VECTORIZE, Ops.GEP, Ops.CAT})
 _NO_LIMIT = (2**31 - 1,) * 3
 
 
@@ -41,9 +43,18 @@ def _at_most(value: sint, limit: int) -> sint:
 
 
 def _address_only(uops: list[UOp]) -> set[UOp]:
-    """Nodes that feed an address, a loop bound or a branch; a loaded value ends the search."""
+    """Nodes that are bookkeeping: they feed an address, a loop bound or a branch, or are arithmetic
+    on loop counters alone. A loaded value ends the search: it is data.
+    """
     found: set[UOp] = set()
+    counters: set[UOp] = set()
     for u in uops:
+        if u.op in _COUNTERS or (
+            u.op in _COUNTER_ARITHMETIC
+            and not dtypes.is_float(u.dtype)
+            and all(s in counters for s in u.src)
+        ):
+            counters.add(u)
         if u.op is Ops.INDEX:
             pending = list(u.src[1:])
         elif u.op in (Ops.RANGE, Ops.SPECIAL, Ops.IF):
@@ -56,7 +67,7 @@ def _address_only(uops: list[UOp]) -> set[UOp]:
                 continue
             found.add(node)
             pending.extend(node.src)
-    return found
+    return found | counters
 
 
 def _pointed_at(u: UOp) -> UOp | None:
