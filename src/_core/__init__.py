@@ -3,21 +3,12 @@
 Knows no operation by name and no other part of the package; what it needs from above is given to it with `install` (methods of
 the node), `set_hook` and `set_default_dtype`.
 """
+from tinygrad._core.arith import bind
 from tinygrad._core.identity import compare
 from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, match_all
-from tinygrad._core.node import (
-    UOp,
-    cached,
-    check_table,
-    derived,
-    get_hook,
-    install,
-    live_nodes,
-    set_hook,
-    slot_number,
-    uop_derived,
-)
+from tinygrad._core.node import UOp, check_table, get_hook, install, live_nodes, python_forms, set_hook
 from tinygrad._core.rewrite import graph_rewrite, graph_rewrite_map
+from tinygrad._core.slots import cached, derived, slot_number, uop_derived
 from tinygrad._core.values import set_default_dtype
 from tinygrad._core.walk import substitute
 
@@ -26,6 +17,7 @@ __all__ = [
     "PatternMatcher",
     "Rule",
     "UOp",
+    "bind",
     "cached",
     "check_table",
     "compare",
@@ -36,6 +28,7 @@ __all__ = [
     "install",
     "live_nodes",
     "match_all",
+    "python_forms",
     "set_default_dtype",
     "set_hook",
     "slot_number",

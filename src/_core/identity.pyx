@@ -9,7 +9,8 @@ import types
 
 from cpython.object cimport PyObject
 
-from tinygrad._core.node cimport UOp, fill_slots, get_slot, make_node
+from tinygrad._core.node cimport UOp, make_node
+from tinygrad._core.slots cimport fill_slots, get_slot
 from tinygrad._core.values cimport is_dtype, same_value
 
 from tinygrad._core.node import install

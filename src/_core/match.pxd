@@ -26,6 +26,9 @@ cdef struct Instruction:
     uint64_t *masks      # operations allowed at each place of a permuted list
 
 
+ctypedef object (*native_body)(UOp)
+
+
 cdef class Rule:
     cdef readonly object pattern
     cdef readonly object function
@@ -38,6 +41,7 @@ cdef class Rule:
     cdef list keep              # owners of what the program borrows
     cdef int *sources           # for each parameter: name register, -1 ctx, -2 default
     cdef int parameters
+    cdef native_body native     # compiled body of the function, or NULL
     cdef bint loose             # takes **kwargs
     cdef Instruction *program
     cdef int length
@@ -50,6 +54,7 @@ cdef class Rule:
     cdef int set_roots(self, object pattern) except -1
     cdef int set_needs(self, object pattern) except -1
     cdef int set_parameters(self, dict registers) except -1
+    cdef int set_native(self) except -1
     cdef object invoke(self, PyObject **regs, object ctx)
     cdef object invoke_loose(self, PyObject **regs, object ctx)
 
@@ -66,3 +71,4 @@ cdef class PatternMatcher:
 cdef object match_node(PatternMatcher pm, UOp u, object ctx)
 cdef object apply_rules(object pm, UOp u, object ctx)
 cdef PyObject *last_rule() noexcept
+cdef int set_native_body(str rule_name, native_body fn) except -1

@@ -43,6 +43,20 @@ class BottomUpGate(Exception):
     """Raised by a rule tried on the way down: the node stays as it is and its sources are not visited."""
 
 
+cdef dict native_places = {}
+cdef native_body native_bodies[16]
+
+
+cdef int set_native_body(str rule_name, native_body fn) except -1:
+    """Registers the native form of the function of a named rule that captures only its root.
+
+    It answers NotImplemented where the Python function must be asked.
+    """
+    place = native_places.setdefault(rule_name, len(native_places))
+    native_bodies[<int>place] = fn
+    return 0
+
+
 cdef inline void add_op(uint64_t *low, uint64_t *high, int op) noexcept:
     if op < 64:
         low[0] |= <uint64_t>1 << op
@@ -222,6 +236,7 @@ cdef class Rule:
     """A pattern with its function, compiled. `title` names it in messages."""
 
     def __cinit__(self):
+        self.native = NULL
         self.keep = []
         self.defaults = []
 
@@ -323,10 +338,19 @@ cdef class Rule:
             self.defaults.append(None if p.default is p.empty else p.default)
             self.keep.append(p.default is not p.empty)
         self.parameters = len(sources)
+        if len(registers) == 1 and len(sources) == 1 and sources[0] == 0 and self.pattern.name is not None:
+            self.set_native()
         self.sources = <int *>calloc(max(self.parameters, 1), sizeof(int))
         for i in range(self.parameters):
             self.sources[i] = sources[i]
         self.keyword_names = tuple(keywords)
+        return 0
+
+    cdef int set_native(self) except -1:
+        """Takes the native body registered for a named rule of a single captured root."""
+        cdef object place = native_places.get(getattr(self.function, "rule_name", None))
+        if place is not None and self.pattern.sources is None:
+            self.native = native_bodies[<int>place]
         return 0
 
     cdef object invoke(self, PyObject **regs, object ctx):
@@ -634,7 +658,12 @@ cdef object match_node(PatternMatcher pm, UOp u, object ctx):
         rule = <Rule>rules[i]
         if (rule.need0 & ~u.below0) or (rule.need1 & ~u.below1):
             continue
-        result = try_rule(rule, u, ctx)
+        if rule.native is not NULL and check(&rule.program[0], u):
+            result = rule.native(u)
+            if result is NotImplemented:
+                result = try_rule(rule, u, ctx)
+        else:
+            result = try_rule(rule, u, ctx)
         if result is not None:
             fired = rule
             return result

@@ -21,14 +21,18 @@ cdef class UOp:
     cdef uint64_t mark
     cdef uint64_t below0
     cdef uint64_t below1
+    cdef uint64_t normal        # rule sets that leave this graph as it is (see rewrite.pyx)
     cdef int32_t opnum
     cdef int32_t depth
     cdef uint32_t nslots
     cdef uint32_t flags
 
 
+ctypedef object (*binary_form)(UOp, int, object, bint)
+
+
 cdef uint64_t next_epoch() noexcept
 cdef UOp make_node(object op, object dtype, tuple src, object arg, object tag)
-cdef PyObject *get_slot(UOp u, uint32_t slot) noexcept
-cdef int set_slot(UOp u, uint32_t slot, object value) except -1
-cdef int fill_slots(UOp root, uint32_t slot, object fn) except -1
+cdef object python_form(str name)
+cdef int set_binary(binary_form fn) except -1
+cdef int set_operation(object op) except -1

@@ -187,8 +187,10 @@ cdef class UOp:
             # drop-in: != builds a comparison, == is identity
             if other is None or isinstance(other, (str, tuple)) or "__ne__" not in hooks:
                 return self is not other
-            return hooks["__ne__"](self, other)
-        return compare_hook(kind)(self, other)
+            return relation(self, CMPNE, kind, other, False)
+        if kind == Py_LT or kind == Py_GT:
+            return relation(self, CMPLT, kind, other, kind == Py_GT)
+        return need_hook(ORDER_HOOKS[kind])(self, other)
 
     def __repr__(self):
         hook = hooks.get("__repr__")
@@ -202,7 +204,8 @@ cdef class UOp:
         return self
 
     def __deepcopy__(self, memo):
-        return self
+        hook = hooks.get("__deepcopy__")
+        return self if hook is None else hook(self, memo)
 
     def replace(self, **fields):
         """The node with some of op, dtype, src, arg, tag changed."""
@@ -236,10 +239,10 @@ cdef class UOp:
         return need_hook("__getitem__")(self, item)
 
     def __add__(self, other):
-        return self.add(other)
+        return binary(self, ADD, "add", other, False)
 
     def __radd__(self, other):
-        return self.add(other, True)
+        return binary(self, ADD, "add", other, True)
 
     def __sub__(self, other):
         return self.sub(other)
@@ -248,10 +251,10 @@ cdef class UOp:
         return self.sub(other, True)
 
     def __mul__(self, other):
-        return self.mul(other)
+        return binary(self, MUL, "mul", other, False)
 
     def __rmul__(self, other):
-        return self.mul(other, True)
+        return binary(self, MUL, "mul", other, True)
 
     def __truediv__(self, other):
         return self.div(other)
@@ -260,16 +263,16 @@ cdef class UOp:
         return self.div(other, True)
 
     def __floordiv__(self, other):
-        return self.idiv(other)
+        return binary(self, IDIV, "idiv", other, False)
 
     def __rfloordiv__(self, other):
-        return self.idiv(other, True)
+        return binary(self, IDIV, "idiv", other, True)
 
     def __mod__(self, other):
-        return self.mod(other)
+        return binary(self, MOD, "mod", other, False)
 
     def __rmod__(self, other):
-        return self.mod(other, True)
+        return binary(self, MOD, "mod", other, True)
 
     def __pow__(self, other, modulo):
         return self.pow(other)
@@ -279,34 +282,34 @@ cdef class UOp:
         return self.ufix(other).pow(self) if hook is None else hook(self, other)
 
     def __and__(self, other):
-        return self.bitwise_and(other)
+        return binary(self, AND, "bitwise_and", other, False)
 
     def __rand__(self, other):
-        return self.bitwise_and(other, True)
+        return binary(self, AND, "bitwise_and", other, True)
 
     def __or__(self, other):
-        return self.bitwise_or(other)
+        return binary(self, OR, "bitwise_or", other, False)
 
     def __ror__(self, other):
-        return self.bitwise_or(other, True)
+        return binary(self, OR, "bitwise_or", other, True)
 
     def __xor__(self, other):
-        return self.bitwise_xor(other)
+        return binary(self, XOR, "bitwise_xor", other, False)
 
     def __rxor__(self, other):
-        return self.bitwise_xor(other, True)
+        return binary(self, XOR, "bitwise_xor", other, True)
 
     def __lshift__(self, other):
-        return self.lshift(other)
+        return binary(self, SHL, "lshift", other, False)
 
     def __rlshift__(self, other):
-        return self.lshift(other, True)
+        return binary(self, SHL, "lshift", other, True)
 
     def __rshift__(self, other):
-        return self.rshift(other)
+        return binary(self, SHR, "rshift", other, False)
 
     def __rrshift__(self, other):
-        return self.rshift(other, True)
+        return binary(self, SHR, "rshift", other, True)
 
     def __neg__(self):
         return self.neg()
@@ -320,11 +323,45 @@ cdef class UOp:
         return self.abs() if hook is None else hook(self)
 
 
-cdef dict ORDER_HOOKS = {Py_LT: "__lt__", Py_GT: "__gt__", Py_LE: "__le__", Py_GE: "__ge__"}
+cdef dict ORDER_HOOKS = {Py_LT: "__lt__", Py_GT: "__gt__", Py_LE: "__le__", Py_GE: "__ge__", Py_NE: "__ne__"}
+
+# The operations behind operators, as places in `operations`; filled by name once Ops is known.
+cdef enum:
+    ADD, MUL, IDIV, MOD, AND, OR, XOR, SHL, SHR, CMPLT, CMPNE, OPERATORS
+cdef tuple OPERATOR_NAMES = ("ADD", "MUL", "IDIV", "MOD", "AND", "OR", "XOR", "SHL", "SHR", "CMPLT", "CMPNE")
+cdef int operations[OPERATORS]
+cdef binary_form native_binary = NULL
 
 
-cdef object compare_hook(int kind):
-    return need_hook(ORDER_HOOKS[kind])
+cdef int set_operation(object op) except -1:
+    """Notes the number of an operation that an operator stands for."""
+    if op.name in OPERATOR_NAMES:
+        operations[OPERATOR_NAMES.index(op.name)] = op
+    return 0
+
+
+cdef int set_binary(binary_form fn) except -1:
+    """Gives operators their native form; it returns NotImplemented for what the Python method must do."""
+    global native_binary
+    native_binary = fn
+    return 0
+
+
+cdef object binary(UOp u, int which, str method, object other, bint reverse):
+    """An arithmetic operator: natively where that is possible, else by the method."""
+    if native_binary is not NULL:
+        made = native_binary(u, operations[which], other, reverse)
+        if made is not NotImplemented:
+            return made
+    return getattr(u, method)(other, True) if reverse else getattr(u, method)(other)
+
+
+cdef object relation(UOp u, int which, int kind, object other, bint reverse):
+    if native_binary is not NULL:
+        made = native_binary(u, operations[which], other, reverse)
+        if made is not NotImplemented:
+            return made
+    return need_hook(ORDER_HOOKS[kind])(u, other)
 
 
 cdef object need_hook(str name):
@@ -443,157 +480,30 @@ cdef UOp find_node(object op, DTypeInfo info, tuple src, object arg, object tag,
     return None
 
 
-# ---------------------------------------------------------------------------------------------- slots
-
-cdef PyObject *get_slot(UOp u, uint32_t slot) noexcept:
-    """Borrowed value of a slot, NULL when it is not computed."""
-    return u.slots[slot] if slot < u.nslots else NULL
-
-
-cdef int set_slot(UOp u, uint32_t slot, object value) except -1:
-    cdef PyObject **bigger
-    cdef uint32_t wanted
-    if slot >= u.nslots:
-        wanted = (slot + 4) & ~<uint32_t>3
-        bigger = <PyObject **>realloc(u.slots, wanted * sizeof(PyObject *))
-        if bigger is NULL:
-            raise MemoryError("no memory for the slots of a node")
-        memset(bigger + u.nslots, 0, (wanted - u.nslots) * sizeof(PyObject *))
-        u.slots = bigger
-        u.nslots = wanted
-    if value is u:
-        raise ValueError("a node must not cache itself: it would never be freed")
-    Py_INCREF(value)
-    Py_XDECREF(u.slots[slot])
-    u.slots[slot] = <PyObject *>value
-    return 0
-
-
-cdef int fill_slots(UOp root, uint32_t slot, object fn) except -1:
-    """Computes a slot for the node and everything below it that lacks it, sources first, without recursion."""
-    cdef Py_ssize_t size = 64, top = 0, i
-    cdef PyObject **stack
-    cdef PyObject **bigger
-    cdef UOp u
-    cdef bint ready
-    if get_slot(root, slot) is not NULL:
-        return 0
-    stack = <PyObject **>malloc(size * sizeof(PyObject *))
-    if stack is NULL:
-        raise MemoryError("no memory for a walk")
-    stack[0] = <PyObject *>root
-    top = 1
-    try:
-        while top:
-            u = <UOp>stack[top - 1]
-            if get_slot(u, slot) is not NULL:
-                top -= 1
-                continue
-            ready = True
-            for i in range(PyTuple_GET_SIZE(u.src) - 1, -1, -1):
-                item = <UOp>PyTuple_GET_ITEM_RAW(u.src, i)
-                if get_slot(<UOp>item, slot) is NULL:
-                    ready = False
-                    if top == size:
-                        bigger = <PyObject **>realloc(stack, size * 2 * sizeof(PyObject *))
-                        if bigger is NULL:
-                            raise MemoryError("no memory for a walk")
-                        stack = bigger
-                        size *= 2
-                    stack[top] = <PyObject *>item
-                    top += 1
-            if ready:
-                top -= 1
-                value = fn(u)
-                set_slot(u, slot, value)
-    finally:
-        free(stack)
-    return 0
-
-
-cdef dict slot_numbers = {"key": 0}
-
-
-def slot_number(str name):
-    """The number of the slot with this name; a new one the first time."""
-    number = slot_numbers.get(name)
-    if number is None:
-        number = slot_numbers[name] = len(slot_numbers)
-        if number >= 64:
-            raise RuntimeError(f"no slot left for {name!r}: 64 are in use")
-    return number
-
-
-def uop_derived(UOp u not None, int slot, fn):
-    """The value of a slot; `fn(node)` computes it, called for sources before users."""
-    fill_slots(u, slot, fn)
-    return <object>get_slot(u, slot)
-
-
-cdef class Derived:
-    """A property kept in a slot of each node and computed sources first (see `derived`)."""
-
-    cdef readonly str name
-    cdef readonly object fn
-    cdef uint32_t slot
-    cdef bint walk
-    cdef public object __doc__
-
-    def __get__(self, instance, owner):
-        cdef PyObject *found
-        if instance is None:
-            return self
-        found = get_slot(<UOp?>instance, self.slot)
-        if found is NULL:
-            if self.walk:
-                fill_slots(<UOp>instance, self.slot, self.fn)
-            else:
-                value = self.fn(instance)
-                if value is instance:
-                    return value
-                set_slot(<UOp>instance, self.slot, value)
-                return value
-            found = get_slot(<UOp>instance, self.slot)
-        return <object>found
-
-    def __set__(self, instance, value):
-        raise AttributeError(f"{self.name} of a UOp is derived and cannot be set")
-
-
-cdef object new_derived(str name, object fn, bint walk):
-    cdef Derived out = Derived()
-    out.name = name
-    out.fn = fn
-    out.slot = slot_number(name)
-    out.walk = walk
-    out.__doc__ = getattr(fn, "__doc__", None)
-    return out
-
-
-def derived(str name, fn):
-    """A cached property of nodes for `install`: `shape = derived("shape", compute_shape)`.
-
-    `fn(node)` may read the same property of the node's sources: they are computed before it, without recursion. The value
-    must not contain the node itself.
-    """
-    return new_derived(name, fn, True)
-
-
-def cached(str name, fn):
-    """Like `derived`, for properties that do not read themselves on the sources: only the asked node is computed."""
-    return new_derived(name, fn, False)
-
-
 # ---------------------------------------------------------------------------------------------- type set-up
 
 cdef tuple SLOT_NAMES = ("__repr__", "__str__", "__bool__", "__int__", "__float__", "__index__", "__getitem__", "__lt__",
                          "__gt__", "__le__", "__ge__", "__ne__", "__rpow__", "__invert__", "__abs__")
 
 
-def install(type target, source):
+# Methods that have a native form: the Python form is kept here, for what the native one leaves to it.
+python_forms = {}
+cdef set native_names = set()
+
+
+cdef object python_form(str name):
+    """The Python form of a native method."""
+    form = python_forms.get(name)
+    if form is None:
+        raise TypeError(f"UOp.{name} has no Python form yet: import tinygrad.uop.ops, which installs it")
+    return form
+
+
+def install(type target, source, bint native=False):
     """Copies the attributes of a class body (functions, properties, static methods) into the node type.
 
-    Special methods that have a type slot are recorded as hooks; arithmetic ones stay native and call `add`, `mul`, ...
+    Special methods that have a type slot are recorded as hooks; arithmetic ones stay native and call `add`, `mul`, ... where
+    they need to. A method that the core has natively goes to `python_forms` instead of replacing it.
     """
     if target is not UOp:
         raise TypeError(f"install() extends UOp only, got {target!r}")
@@ -601,8 +511,12 @@ def install(type target, source):
     for name, value in list(vars(source).items()):
         if name in SLOT_NAMES:
             hooks[name] = value
+        elif name in native_names:
+            python_forms[name] = getattr(value, "__func__", value)
         elif name == "__reduce__" or not (name.startswith("__") and name.endswith("__")):
             PyDict_SetItem(<object>raw.tp_dict, name, value)
+            if native:
+                native_names.add(name)
     PyType_Modified(raw)
     return UOp
 

@@ -3,11 +3,25 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 
+cdef enum Kind:
+    UNKNOWN = 0
+    OTHER = 1           # pointers, void
+    BOOLEAN = 2
+    INTEGER = 3         # with dtypes.index
+    FLOATING = 4
+
+
 cdef class DTypeInfo:
     cdef readonly object dtype
     cdef readonly object scalar
     cdef uint64_t stable_hash
     cdef readonly int index
+    cdef object bool_form           # bool with as many lanes
+    cdef DTypeInfo scalar_info
+    cdef long long low              # range of an integer type, as far as it lies within +-2**62
+    cdef long long high
+    cdef int lanes
+    cdef Kind kind                  # UNKNOWN until `known` has looked
 
 
 cdef uint64_t mix(uint64_t seed, uint64_t value) noexcept
@@ -17,3 +31,5 @@ cdef bint plain(object value) noexcept
 cdef bint is_dtype(object value) except -1
 cdef DTypeInfo info_of(object dtype)
 cdef DTypeInfo need_default()
+cdef DTypeInfo known(DTypeInfo info)
+cdef object const_value(DTypeInfo info, object value)

@@ -203,6 +203,51 @@ def set_default_dtype(dtype):
     default_info = info_of(dtype)
 
 
+cdef object namespace = None
+cdef object FAR = 1 << 62
+
+
+def set_dtypes(dtypes):
+    """Gives the core the namespace of dtypes, for questions about kinds and ranges."""
+    global namespace
+    namespace = dtypes
+
+
+cdef DTypeInfo known(DTypeInfo info):
+    """The entry with its kind, range and relatives filled in."""
+    if info.kind != UNKNOWN or namespace is None:
+        return info
+    dtype = info.dtype
+    info.kind = OTHER
+    info.scalar_info = info_of(info.scalar)
+    info.lanes = dtype.count
+    info.bool_form = namespace.bool.vec(info.lanes) if info.lanes > 1 else namespace.bool
+    if dtype.base is not dtype or dtype is namespace.void:
+        return info
+    if namespace.is_bool(dtype):
+        info.kind = BOOLEAN
+    elif namespace.is_int(dtype):
+        info.kind = INTEGER
+        info.low = max(namespace.min(info.scalar), -FAR)
+        info.high = min(namespace.max(info.scalar), FAR)
+    elif namespace.is_float(dtype):
+        info.kind = FLOATING
+    return info
+
+
+cdef object const_value(DTypeInfo info, object value):
+    """A Python number as the value of a constant of the dtype; NotImplemented where that takes more than a conversion."""
+    cdef Kind kind = known(info).kind
+    if PyBool_Check(value) or PyLong_CheckExact(value) or PyFloat_CheckExact(value):
+        if kind == INTEGER:
+            return value if PyLong_CheckExact(value) else int(value)
+        if kind == FLOATING:
+            return value if PyFloat_CheckExact(value) else float(value)
+        if kind == BOOLEAN:
+            return bool(value)
+    return NotImplemented
+
+
 cdef DTypeInfo need_default():
     if default_info is None:
         from tinygrad.dtype import dtypes

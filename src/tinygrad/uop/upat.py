@@ -13,12 +13,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tinygrad._core import Rule, match_all
+from tinygrad._core import Rule, bind, match_all
 from tinygrad.dtype import DType, dtypes
 from tinygrad.mixin import OpMixin
 from tinygrad.uop import GroupOp, Ops
 
 __all__ = ["UPat", "upat_compile"]
+
+bind(Ops, dtypes)
 
 _OWN_FILES = (__file__, "<string>")
 _COMPARISONS = frozenset((Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ))
