@@ -431,6 +431,8 @@ class TinyJit(Generic[ReturnType]):
         finally:
             capturing.clear()
             items, self._items = self._items, []
+        if not items and self.captured is not None:
+            return ret  # a constant made everything constant: the result is right, and there is nothing to keep
         if not items:
             raise JitError(
                 f"didn't JIT anything: {self._title()} ran no kernel. "

@@ -11,6 +11,7 @@ Tensors are found as arguments, and inside dicts, tuples and dataclasses. A Tens
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import types
 from dataclasses import dataclass, field
@@ -243,16 +244,16 @@ def _shown(form: tuple[UOp, tuple[UOp, ...], DType, str]) -> str:
 
 
 def same_plain(captured: Any, now: Any) -> bool:
-    """Whether an argument that is no tensor is what it was. Only plain data is compared by value."""
+    """Whether an argument that is no tensor is what it was; plain data by value, objects by identity."""
     if captured is now:
         return True
     if type(captured) is not type(now):
         return False
     if isinstance(now, (int, float, complex, str, bytes)):
         return captured == now
-    return not isinstance(now, list) or (
-        len(captured) == len(now) and all(same_plain(a, b) for a, b in zip(captured, now))
-    )
+    if isinstance(now, list):
+        return len(captured) == len(now) and all(same_plain(a, b) for a, b in zip(captured, now))
+    return False
 
 
 # ---------------------------------------------------------------- results
@@ -286,13 +287,21 @@ class Outputs:
         numbers = {buf.base: i for i, buf in enumerate(call.buffers)}
         same_object = {id(t): i for i, t in enumerate(call.tensors)}
         self.views: dict[UOp, tuple[int, int]] = {}
-        self.slots: dict[int, _TensorSlot] = {}
+        self.slots: list[_TensorSlot] = []
         for tensor in tensors_in(ret):
             views = _input_views(tensor.uop, numbers)
             self.views.update(views)
             is_input = same_object.get(id(tensor))
             own = id(tensor) in known_before and is_input is None
-            self.slots[id(tensor)] = _TensorSlot(tensor, tensor.uop, is_input, own)
+            self.slots.append(_TensorSlot(tensor, tensor.uop, is_input, own))
+
+    @functools.cached_property
+    def _slot_of(self) -> dict[int, _TensorSlot]:
+        return {id(t): slot for t, slot in zip(tensors_in(self.ret), self.slots)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # objects have other ids where they are loaded
+        return {k: v for k, v in self.__dict__.items() if k != "_slot_of"}
 
     def rebuild(self, call: CallInputs) -> Any:
         """The result with new Tensor objects, so that what a caller does to one does not reach the next call."""
@@ -305,7 +314,7 @@ class Outputs:
     def _copy(
         self, value: Any, call: CallInputs, swaps: dict[UOp, UOp], made: dict[int, Any]
     ) -> Any:
-        slot = self.slots.get(id(value))
+        slot = self._slot_of.get(id(value))
         if slot is not None:
             if id(value) not in made:
                 made[id(value)] = self._tensor(slot, call, swaps)

@@ -264,8 +264,10 @@ class TensorMethods:
             raise AssertionError(f"allreduce needs a value on several devices, got {self.device}")
         return UOp(Ops.ALLREDUCE, self.dtype, (self, device_to_uop(device)), op)
 
-    def shard(self, devices: tuple[str, ...], axis: int) -> UOp:
-        """The value split evenly along `axis` over the devices."""
+    def shard(self, devices: tuple[str, ...], axis: int | None) -> UOp:
+        """The value split evenly along `axis` over the devices; a copy on each where `axis` is None."""
+        if axis is None:
+            return self.copy_to_device(devices)
         size = self.shape[axis]
         if isinstance(size, int) and size % len(devices):
             raise RuntimeError(

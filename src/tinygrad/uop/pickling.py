@@ -10,6 +10,7 @@ A PatternMatcher is pickled with its functions: those that can be imported by na
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import importlib
 import marshal
@@ -17,7 +18,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinygrad._core import PatternMatcher, UOp
+from tinygrad._core import PatternMatcher, UOp, set_hook
 from tinygrad.uop import Ops
 from tinygrad.uop.methods_tensor import buffers
 
@@ -55,6 +56,24 @@ def _to_rows(root: UOp) -> list:
             u if named else (u.op, u.dtype, tuple([number[s] for s in u.src]), u.arg, u.tag)
         )
     return rows
+
+
+def copy_with_memory(root: UOp, memo: dict) -> UOp:
+    """`copy.deepcopy` of a graph: the same nodes on copies of the memory; itself where it names none."""
+    named = [u for u in root.toposort() if u.op is Ops.BUFFER and u in buffers]
+    if not named:
+        return root
+    swaps = memo.setdefault(_SWAPS, {})
+    for node in named:
+        if node not in swaps:
+            fields = (node.dtype, node.src[1], node.arg, node.tag)
+            swaps[node] = _new_buffer_node(fields, copy.deepcopy(buffers[node], memo))
+    return root.replace_nodes(swaps)
+
+
+# where a memo of copy.deepcopy keeps the nodes that were copied
+_SWAPS = "tinygrad buffer nodes"
+set_hook("__deepcopy__", copy_with_memory)
 
 
 class PicklingMethods:
