@@ -7,7 +7,7 @@ void matmul_tile(float* restrict data0_64, const float* restrict data1_96, const
   *((float16*)(acc0+32)) = vec0;
   *((float16*)(acc0+48)) = vec0;
   for (int ridx0 = 0; ridx0 < 24; ridx0++) {
-    float16 val0 = *((float16*)(data2_384+ridx0*16));
+    float16 val0 = *((float16*)(data2_384+(ridx0*16)));
     float val1 = data1_96[ridx0+0];
     float16 val2 = *((float16*)(acc0+0));
     *((float16*)(acc0+0)) = val2+(((float16)(val1))*val0);
