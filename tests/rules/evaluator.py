@@ -52,7 +52,7 @@ def _maximum(x, y):
 
 
 _OPS = {
-    Ops.ADD: lambda x, y: x ^ y if x.dtype == np.bool_ else x + y,
+    Ops.ADD: lambda x, y: x | y if x.dtype == np.bool_ else x + y,
     Ops.SUB: lambda x, y: x - y,
     Ops.MUL: lambda x, y: x & y if x.dtype == np.bool_ else x * y,
     Ops.FDIV: lambda x, y: x / y,
@@ -95,9 +95,14 @@ def _constant(u: UOp, shape):
 
 def _lanes(u: UOp, values: dict):
     if u.op is Ops.VECTORIZE:
+        if u.dtype.vcount == 1:
+            return values[u.src[0]]
         return np.stack([values[s] for s in u.src], axis=-1)
     if u.op is Ops.GEP:
-        picked = values[u.src[0]][..., list(u.arg)]
+        source = values[u.src[0]]
+        if u.src[0].dtype.vcount == 1:
+            source = source[..., None]
+        picked = source[..., list(u.arg)]
         return picked if u.dtype.vcount > 1 else picked[..., 0]
     raise NotImplementedError(f"the evaluator has no {u.op}; got {u}")
 
@@ -111,7 +116,9 @@ def evaluate(root: UOp, leaves: dict[UOp, np.ndarray]) -> np.ndarray:
         for u in root.toposort():
             if u in values:
                 continue
-            if u.op in (Ops.CONST, Ops.VCONST):
+            if u.op is Ops.DEFINE_VAR and u.vmin == u.vmax:
+                values[u] = _constant(UOp.const(u.dtype, u.vmin), shape)
+            elif u.op in (Ops.CONST, Ops.VCONST):
                 if u.op is Ops.VCONST:
                     parts = [_constant(UOp.const(u.dtype.scalar(), v), shape) for v in u.arg]
                     values[u] = np.stack(parts, axis=-1)

@@ -14,7 +14,7 @@ from tinygrad.dtype import DType, dtypes
 from tinygrad.helpers import DISABLE_FAST_IDIV, TRANSCENDENTAL
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import PatternMatcher, UOp, UPat
-from tinygrad.uop.rules.base import FLOATS, INTS, rule
+from tinygrad.uop.rules.base import FLOATS, INTS, NUMBERS, rule
 from tinygrad.uop.transcendental import (
     TRANSCENDENTAL_DTYPES,
     cody_waite_reduction,
@@ -79,7 +79,8 @@ def magic_multiplier(largest: int, divisor: int) -> tuple[int, int]:
 
 
 def _multiply_and_shift(x: UOp, divisor: int) -> UOp | None:
-    """The quotient in the type of `x`, None where the product would leave it."""
+    """The quotient in the type of `x`, None where the product would leave it; `divisor` is no power
+    of two, so that the product is never exact."""
     largest = max(abs(x.vmin), abs(x.vmax))
     m, shift = magic_multiplier(largest, divisor)
     if m * largest > x.dtype.scalar().max or shift >= 8 * x.dtype.scalar().itemsize:
@@ -91,6 +92,14 @@ def _multiply_and_shift(x: UOp, divisor: int) -> UOp | None:
     return quotient + (x < x.const_like(0)).where(x.const_like(1), x.const_like(0))
 
 
+def _shift_quotient(x: UOp, k: int) -> UOp:
+    """`x // 2**k`: a negative dividend is moved up first, because the shift rounds down."""
+    if x.vmin >= 0:
+        return x >> x.const_like(k)
+    bias = (x < x.const_like(0)).where(x.const_like((1 << k) - 1), x.const_like(0))
+    return (x + bias) >> x.const_like(k)
+
+
 def fast_idiv(device: str, x: UOp, d: int, dont_cast=False) -> UOp | None:
     """`x // d` for a constant `d > 0` by a multiplication and a shift, None where that is not exact.
 
@@ -99,14 +108,15 @@ def fast_idiv(device: str, x: UOp, d: int, dont_cast=False) -> UOp | None:
     """
     if d <= 0 or not dtypes.is_int(x.dtype.scalar()) or x.dtype.scalar() is dtypes.index:
         return None
-    direct = _multiply_and_shift(x, d)
+    if d == 1:
+        return x
+    exact = log2_exact(d)
+    direct = _multiply_and_shift(x, d) if exact is None else _shift_quotient(x, exact)
     if direct is not None:
         return direct
     twos = (d & -d).bit_length() - 1
     if twos > 0 and x.vmin >= 0:
-        odd = d >> twos
-        shifted = x >> x.const_like(twos)
-        rest = shifted if odd == 1 else fast_idiv(device, shifted, odd, True)
+        rest = fast_idiv(device, x >> x.const_like(twos), d >> twos, True)
         if rest is not None:
             return rest
     if dont_cast or x.dtype.scalar().itemsize >= 8:
@@ -117,14 +127,9 @@ def fast_idiv(device: str, x: UOp, d: int, dont_cast=False) -> UOp | None:
 
 
 def _lower_quotient(x: UOp, c: UOp) -> UOp | None:
-    """`x // 2**k` as a shift; a negative dividend is first moved up to the next multiple."""
+    """`x // 2**k` as a shift."""
     k = log2_exact(c.arg)
-    if k is None or k == 0:
-        return None
-    if x.vmin >= 0:
-        return x >> x.const_like(k)
-    bias = (x < x.const_like(0)).where(x.const_like(c.arg - 1), x.const_like(0))
-    return (x + bias) >> x.const_like(k)
+    return None if k is None or k == 0 else _shift_quotient(x, k)
 
 
 def _lower_remainder_to_mask(x: UOp, c: UOp) -> UOp | None:
@@ -138,6 +143,18 @@ def _lower_product_to_shift(x: UOp, c: UOp) -> UOp | None:
     """`x * 2**k -> x << k`."""
     k = log2_exact(c.arg)
     return None if k is None or k == 0 else x << x.const_like(k)
+
+
+def _lower_remainder(x: UOp, y: UOp) -> UOp:
+    """`x % y` from the quotient; 0 for a zero divisor, like the quotient."""
+    rest = x - (x // y) * y
+    return rest if y.vmin > 0 or y.vmax < 0 else y.ne(0).where(rest, x.const_like(0))
+
+
+def _lower_maximum(x: UOp, y: UOp) -> UOp:
+    """`max(x, y)`, NaN if either is."""
+    larger = x < y
+    return (larger | y.ne(y) if dtypes.is_float(x.dtype.scalar()) else larger).where(y, x)
 
 
 def _lower_quotient_fast(x: UOp, c: UOp) -> UOp | None:
@@ -240,9 +257,7 @@ def _integer_rules(ops: Collection[Ops], fast_division: bool) -> list:
             rules.append(rule("lower-div-magic", _int_x // _c, _lower_quotient_fast, domain=INTS))
             rules.append(rule("lower-mod-magic", _int_x % _c, _lower_remainder_fast, domain=INTS))
     if Ops.MOD not in ops:
-        rules.append(
-            rule("lower-mod", _int_x % _y, lambda x, y: x - (x // y) * y, domain=INTS)
-        )
+        rules.append(rule("lower-mod", _int_x % _y, _lower_remainder, domain=INTS))
     return rules
 
 
@@ -254,15 +269,16 @@ def _sign_rules(ops: Collection[Ops]) -> list:
                 "lower-times-minus-one",
                 UPat.var("x", (*_FIXED_INTS, *dtypes.floats)) * -1,
                 lambda x: x.alu(Ops.NEG),
+                NUMBERS,
             )
         )
     else:
-        rules.append(rule("lower-neg", UPat(Ops.NEG, src=(_x,)), lambda x: x * -1))
+        rules.append(rule("lower-neg", UPat(Ops.NEG, src=(_x,)), lambda x: x * -1, NUMBERS))
     if Ops.SUB in ops:
         negated = UPat(Ops.NEG, src=(_y,))
-        rules.append(rule("lower-add-neg", _x + negated, lambda x, y: x.alu(Ops.SUB, y)))
+        rules.append(rule("lower-add-neg", _x + negated, lambda x, y: x.alu(Ops.SUB, y), NUMBERS))
     else:
-        rules.append(rule("lower-sub", UPat(Ops.SUB, src=(_x, _y)), lambda x, y: x + y * -1))
+        rules.append(rule("lower-sub", UPat(Ops.SUB, src=(_x, _y)), lambda x, y: x + y * -1, NUMBERS))
     return rules
 
 
@@ -294,7 +310,7 @@ def _comparison_rules(ops: Collection[Ops]) -> list:
         )
     if Ops.MAX not in ops:
         rules.append(
-            rule("lower-max", UPat(Ops.MAX, src=(_x, _y)), lambda x, y: (x < y).where(y, x))
+            rule("lower-max", UPat(Ops.MAX, src=(_x, _y)), _lower_maximum)
         )
     return rules
 
@@ -305,7 +321,13 @@ def _product_rules(ops: Collection[Ops]) -> list:
         inverse = UPat(Ops.RECIPROCAL, src=(_y,))
         one = UPat.const(None, 1)
         rules.append(
-            rule("lower-reciprocal-product", _x * inverse, lambda x, y: x.alu(Ops.FDIV, y), FLOATS)
+            rule(
+                "lower-reciprocal-product",
+                _x * inverse,
+                lambda x, y: x.alu(Ops.FDIV, y),
+                FLOATS,
+                unsafe="one rounding in place of two",
+            )
         )
         if Ops.RECIPROCAL not in ops:
             rules.append(
@@ -318,7 +340,13 @@ def _product_rules(ops: Collection[Ops]) -> list:
             )
     else:
         rules.append(
-            rule("lower-fdiv", UPat(Ops.FDIV, src=(_x, _y)), lambda x, y: x * y.reciprocal(), FLOATS)
+            rule(
+                "lower-fdiv",
+                UPat(Ops.FDIV, src=(_x, _y)),
+                lambda x, y: x * y.reciprocal(),
+                FLOATS,
+                unsafe="two roundings in place of one",
+            )
         )
     if Ops.MULACC in ops:
         fused = UPat.var("x", dtypes.floats) * _y + UPat.var("z")
@@ -337,6 +365,7 @@ def _product_rules(ops: Collection[Ops]) -> list:
                 "lower-mulacc",
                 UPat(Ops.MULACC, src=(_x, _y, UPat.var("z"))),
                 lambda x, y, z: x * y + z,
+                NUMBERS,
             )
         )
     return rules

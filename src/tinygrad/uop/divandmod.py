@@ -371,7 +371,8 @@ def fold_divmod_general(d: UOp, correct_divmod_folding: bool) -> UOp | None:
         # the divisor may be zero: nothing is known about such elements
         return None
     steps = _ANY_DIVISOR
-    steps += _SYMBOLIC_DIVISOR if division.divisor is None else _NUMBER_DIVISOR
+    if y.op is not Ops.VCONST:
+        steps += _SYMBOLIC_DIVISOR if division.divisor is None else _NUMBER_DIVISOR
     for step in steps:
         result = step(division)
         if result is not None and result is not d:

@@ -18,6 +18,8 @@ INTS = "ints"  # fixed width integers and index
 INDEX = "index"
 BOOL = "bool"
 FLOATS = "floats"
+NUMBERS = "numbers"  # INTS and FLOATS
+BITS = "bits"  # INTS and BOOL
 
 
 class Rule(NamedTuple):

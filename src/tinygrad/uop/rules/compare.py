@@ -99,7 +99,7 @@ def fold_compared_choice(op: UOp, cond: UOp, a: UOp, b: UOp, c: UOp) -> UOp | No
     when_true = fold_alu(op.op, dtypes.bool, a, c)
     when_false = fold_alu(op.op, dtypes.bool, b, c)
     if when_true.arg == when_false.arg:
-        return when_true
+        return op.const_like(when_true.arg)
     return cond if when_true.arg else cond.logical_not()
 
 

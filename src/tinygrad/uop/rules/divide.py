@@ -69,7 +69,12 @@ def simplify_index_division(d: UOp) -> UOp | None:
 identity_rules = [
     rule("div-one", _x // 1, lambda x: x, domain=INTS),
     rule("mod-one", _x % 1, lambda x: x.const_like(0), domain=INTS),
-    rule("div-minus-one", _x // -1, lambda x: x * -1, domain=INTS),
+    rule(
+        "div-minus-one",
+        UPat.var("x", (*dtypes.sints, dtypes.index)) // -1,
+        lambda x: x * -1,
+        domain=INTS,
+    ),
     rule("div-self", _x // _x, fold_self_quotient, domain=INTS),
     rule("mod-self", _x % _x, fold_self_remainder, domain=INTS),
     rule("div-product", (_x * _y) // _y, fold_exact_product, domain=INTS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp, UPat
-from tinygrad.uop.rules.base import BOOL, INDEX, INTS, fold_alu, is_integer, rule
+from tinygrad.uop.rules.base import BITS, BOOL, INDEX, INTS, fold_alu, is_integer, rule
 
 _x, _y = UPat.var("x"), UPat.var("y")
 _a, _b = UPat.var("a", dtypes.bool), UPat.var("b", dtypes.bool)
@@ -13,9 +13,9 @@ _index = UPat.var("x", dtypes.index)
 _k1, _k2 = UPat.cvar("c1", vec=False), UPat.cvar("c2", vec=False)
 
 
-def fold_empty_interval(low: UOp, high: UOp, x: UOp) -> UOp | None:
+def fold_empty_interval(both: UOp, low: UOp, high: UOp) -> UOp | None:
     """`(low < x) & (x < high) -> False` with no integer between."""
-    return UOp.const(dtypes.bool, False) if high.arg - low.arg < 2 else None
+    return both.const_like(False) if high.arg - low.arg < 2 else None
 
 
 def fold_two_operands(op: Ops):
@@ -50,9 +50,9 @@ identity_rules = [
     rule("and-complement", _a & _a.ne(True), lambda a: a.const_like(False), domain=BOOL),
     rule("or-complement", _a | _a.ne(True), lambda a: a.const_like(True), domain=BOOL),
     # integers and bools
-    rule("and-self", UPat(Ops.AND, src=(_x, _x)), lambda x: x),
-    rule("or-self", UPat(Ops.OR, src=(_x, _x)), lambda x: x),
-    rule("xor-self", UPat(Ops.XOR, src=(_x, _x)), lambda x: x.const_like(0)),
+    rule("and-self", UPat(Ops.AND, src=(_x, _x)), lambda x: x, domain=BITS),
+    rule("or-self", UPat(Ops.OR, src=(_x, _x)), lambda x: x, domain=BITS),
+    rule("xor-self", UPat(Ops.XOR, src=(_x, _x)), lambda x: x.const_like(0), domain=BITS),
     rule(
         "and-zero",
         UPat.var("x", dtypes.ints) & UPat.const(None, 0),
@@ -60,7 +60,7 @@ identity_rules = [
         domain=INTS,
     ),
     rule("or-zero", UPat.var("x", dtypes.ints) | UPat.const(None, 0), lambda x: x, domain=INTS),
-    rule("xor-zero", _x ^ UPat.const(None, 0), lambda x: x),
+    rule("xor-zero", _x ^ UPat.const(None, 0), lambda x: x, domain=BITS),
     rule("shift-left-zero", UPat(Ops.SHL, src=(_x, UPat.const(None, 0))), lambda x: x, domain=INTS),
     rule(
         "shift-right-zero", UPat(Ops.SHR, src=(_x, UPat.const(None, 0))), lambda x: x, domain=INTS
@@ -68,9 +68,9 @@ identity_rules = [
 ]
 
 rules = [
-    rule("and-constants", (_x & _c1) & _c2, fold_two_operands(Ops.AND)),
-    rule("or-constants", (_x | _c1) | _c2, fold_two_operands(Ops.OR)),
-    rule("xor-constants", (_x ^ _c1) ^ _c2, fold_two_operands(Ops.XOR)),
+    rule("and-constants", (_x & _c1) & _c2, fold_two_operands(Ops.AND), domain=BITS),
+    rule("or-constants", (_x | _c1) | _c2, fold_two_operands(Ops.OR), domain=BITS),
+    rule("xor-constants", (_x ^ _c1) ^ _c2, fold_two_operands(Ops.XOR), domain=BITS),
     rule("shift-left-twice", (_x << _k1) << _k2, fold_shift_twice(Ops.SHL), domain=INTS),
     rule("shift-right-twice", (_x >> _k1) >> _k2, fold_shift_twice(Ops.SHR), domain=INTS),
     rule("and-repeated", (_a & _b) & _b, lambda a, b: a & b, domain=BOOL),
@@ -98,7 +98,9 @@ rules = [
     ),
     rule(
         "and-empty-interval",
-        (UPat.cvar("low", vec=False) < _index) & (_index < UPat.cvar("high", vec=False)),
+        (
+            (UPat.cvar("low", vec=False) < _index) & (_index < UPat.cvar("high", vec=False))
+        ).named("both"),
         fold_empty_interval,
         domain=INDEX,
     ),
