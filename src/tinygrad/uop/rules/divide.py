@@ -48,9 +48,10 @@ def merge_quotients(x: UOp, c1: UOp, c2: UOp) -> UOp | None:
     if not is_integer(x.dtype) or c1.arg <= 0 or c2.arg <= 0:
         return None
     product = c1.arg * c2.arg
-    if x.dtype is not dtypes.index and product > x.dtype.max:
-        return x.const_like(0)
-    return x // product
+    if x.dtype.scalar() is dtypes.index or product <= x.dtype.scalar().max:
+        return x // product
+    # the most negative number may have the size of the product
+    return x.const_like(0) if x.vmin > -product else None
 
 
 def fold_scaled_reciprocal(x: UOp, c: UOp) -> UOp | None:
