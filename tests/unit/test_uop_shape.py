@@ -161,3 +161,12 @@ def test_rows_of_a_placeholder():
         x[i, j, :]
     register = UOp.placeholder((1,), dtypes.float, 0, addrspace=AddrSpace.REG)
     assert register.op is Ops.DEFINE_REG and register.shape == (1,)
+
+
+def test_bounds_of_parts():
+    sharded = buffer(24).reshape(4, 6).shard(("CPU:0", "CPU:1"), 1)
+    assert sharded.bounds == ((0, 3), (3, 6))
+    with pytest.raises(RuntimeError, match="split over devices"):
+        _ = buffer(4).bounds
+    with pytest.raises(ValueError, match="between devices"):
+        _ = sharded.reshape(24).axis

@@ -127,11 +127,6 @@ class SymbolicMethods:
         """A value that this node is never above."""
         return self._min_max[1]
 
-    @property
-    def bounds(self) -> tuple:
-        """`(vmin, vmax)`."""
-        return self._min_max
-
     def overflows(self, dtype: DType) -> bool:
         """Whether this node may have a value that `dtype` cannot hold."""
         return self.vmin < dtypes.min(dtype) or dtypes.max(dtype) < self.vmax

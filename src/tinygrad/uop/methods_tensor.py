@@ -281,6 +281,14 @@ class TensorMethods:
         )
         return self.copy_to_device(devices)._mop(Ops.SHRINK, pairs).multi(axis)
 
+    @property
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """Where each device's part begins and ends along the axis that the value is split along."""
+        if self.axis is None or not isinstance(self.device, tuple):
+            raise RuntimeError(f"bounds need a value split over devices, this one is on {self.device}")
+        part = self.shape[self.axis] // len(self.device)
+        return tuple((place * part, place * part + part) for place in range(len(self.device)))
+
     # ---- variables
 
     @property

@@ -237,10 +237,8 @@ def compute_axis(u: UOp) -> int | None:
     if u.op in (Ops.COPY, Ops.ALLREDUCE, Ops.MSELECT) or not u.src:
         return None
     if u.op in GroupOp.ALU:
-        axes = {s.axis for s in u.src} - {None}
-        if len(axes) > 1:
-            raise RuntimeError(f"operands of {u.op} are split along different axes: {sorted(axes)}")
-        return axes.pop() if axes else None
+        # operands split along other axes are split anew along that of the first one
+        return next((s.axis for s in u.src if s.axis is not None), None)
     axis = u.src[0].axis
     if axis is None:
         return None
@@ -259,5 +257,5 @@ def _axis_after_reshape(u: UOp, axis: int) -> int:
     before = prod(old[:axis])
     places = [place for place in range(len(new)) if prod(new[:place]) == before]
     if not places:
-        raise RuntimeError(f"reshape {old} -> {new} would move items between devices (axis {axis})")
+        raise ValueError(f"reshape {old} -> {new} would move items between devices (axis {axis})")
     return places[-1]
