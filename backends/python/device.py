@@ -11,6 +11,7 @@ import pickle
 import time
 
 from tinygrad.backends.python.machine import Instruction, Machine
+
 from tinygrad.device import Allocator, BufferSpec, Compiled, Compiler, CompilerPair, CompilerSet
 from tinygrad.dtype import PtrDType
 from tinygrad.renderer import Renderer

@@ -12,8 +12,9 @@ from __future__ import annotations
 import itertools
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 from tinygrad.dtype import (
     AddrSpace,
@@ -22,8 +23,9 @@ from tinygrad.dtype import (
     dtypes,
     from_storage_scalar,
     storage_fmt_for_dtype,
+    to_storage_scalar,
+    truncate,
 )
-from tinygrad.dtype import to_storage_scalar, truncate
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.ops import python_alu
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+
 from tinygrad import Tensor, TinyJit, Variable, dtypes, nn
 from tinygrad.engine.jit import JitError
 from tinygrad.helpers import Context, GlobalCounters
@@ -291,7 +292,9 @@ def test_random_numbers_differ():
 
 def test_pruned_random_numbers_differ():
     weights = real(1.0, 2.0)
-    jitted = TinyJit(lambda x: ((weights * 2).contiguous() + x + Tensor.rand(2)).realize(), prune=True)
+    jitted = TinyJit(
+        lambda x: ((weights * 2).contiguous() + x + Tensor.rand(2)).realize(), prune=True
+    )
     seen = {tuple(jitted(real(0.0, 0.0)).tolist()) for _ in range(6)}
     assert len(seen) == 6
 
@@ -445,7 +448,9 @@ def test_temporaries_share_memory():
         return x
 
     with Context(JIT=2):
-        jitted = compare(f, lambda call: (Tensor.full((1000,), float(call)).contiguous().realize(),))
+        jitted = compare(
+            f, lambda call: (Tensor.full((1000,), float(call)).contiguous().realize(),)
+        )
     bases = {b.base for item in jitted.captured.jit_cache for b in item.bufs if b is not None}
     assert len(bases) <= 3
 

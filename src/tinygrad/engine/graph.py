@@ -11,7 +11,7 @@ they are, in their place.
 from __future__ import annotations
 
 import functools
-from typing import Iterator
+from collections.abc import Iterator
 
 from tinygrad.device import Buffer, Compiled, Device
 from tinygrad.engine.realize import BufferXfer, CompiledRunner, ExecItem, Runner, ViewOp

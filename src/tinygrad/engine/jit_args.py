@@ -14,8 +14,9 @@ import dataclasses
 import functools
 import inspect
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 from tinygrad.device import Buffer, MultiBuffer
 from tinygrad.dtype import DType

@@ -10,8 +10,9 @@ at its offset in whatever its base became. Called by the scheduler and by TinyJi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from tinygrad.device import Buffer, Device
 from tinygrad.dtype import dtypes

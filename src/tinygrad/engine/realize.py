@@ -13,30 +13,17 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Iterable
+from typing import TYPE_CHECKING, Any
 
 from tinygrad.device import Buffer, Compiled, Device
+from tinygrad.engine.program_cache import code_context, load_program, store_program
 from tinygrad.engine.report import print_item
 from tinygrad.helpers import (
-    ALLOW_TF32,
-    AMX,
-    BEAM,
     CAPTURING,
-    CORRECT_DIVMOD_FOLDING,
-    CPU_COUNT,
     DEBUG,
-    DEVECTORIZE,
-    DISABLE_FAST_IDIV,
-    EMULATE,
-    IMAGE,
-    NOLOCALS,
-    NOOPT,
     PROFILE,
-    TC_OPT,
-    TC_SELECT,
-    TRANSCENDENTAL,
-    USE_TC,
     VALIDATE_WITH_CPU,
     GlobalCounters,
     Metadata,
@@ -79,7 +66,10 @@ def get_program(ast: UOp, renderer: Renderer, opts: Iterable | None = None) -> U
         ast = ast.replace(arg=KernelInfo())
     if DEBUG >= 5:
         print(ast.pyrender())
-    program = full_rewrite_to_program(ast, renderer)
+    program = load_program(ast, renderer)
+    if program is None:
+        program = full_rewrite_to_program(ast, renderer)
+        store_program(ast, renderer, program)
     if DEBUG >= 6:
         print_uops(list(program.uops))
     return program
@@ -311,17 +301,6 @@ class BufferXfer(BufferCopy):
 method_cache: dict[tuple, CompiledRunner] = {}
 # by (kind of device, ditto): the program and its bytes, for the other devices of the kind
 _kind_cache: dict[tuple, tuple[UOp, bytes]] = {}
-
-# everything outside the AST that the generated code depends on
-_CODE_SWITCHES = (
-    BEAM, NOOPT, DEVECTORIZE, TRANSCENDENTAL, USE_TC, TC_SELECT, TC_OPT, ALLOW_TF32, AMX, NOLOCALS, DISABLE_FAST_IDIV,
-    CORRECT_DIVMOD_FOLDING, IMAGE, EMULATE, CPU_COUNT,
-)  # fmt: skip
-
-
-def code_context() -> tuple:
-    """The values of the switches that change generated code."""
-    return tuple([switch.value for switch in _CODE_SWITCHES])
 
 
 def get_runner(device: str, ast: UOp) -> CompiledRunner:

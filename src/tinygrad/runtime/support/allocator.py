@@ -10,9 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tinygrad.helpers import LRU
-
 from tinygrad.dtype import ImageDType
+from tinygrad.helpers import LRU
 
 if TYPE_CHECKING:
     from tinygrad.device import Compiled

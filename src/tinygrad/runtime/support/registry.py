@@ -44,6 +44,7 @@ class DeviceRegistry:
 
     def __init__(self) -> None:
         self._opened: dict[str, Compiled] = {}
+        self._records: dict[str, Backend] = {}
         self._chosen: str | None = None
 
     @functools.cached_property
@@ -54,7 +55,6 @@ class DeviceRegistry:
             sorted(m.name.upper() for m in pkgutil.iter_modules(package.__path__) if m.ispkg)
         )
 
-    @functools.cache
     def backend(self, name: str) -> Backend:
         """The BACKEND record of `name` (with or without an instance number).
 
@@ -66,7 +66,10 @@ class DeviceRegistry:
             raise ModuleNotFoundError(
                 f"no device is called {name!r}; this installation knows {known}"
             )
-        return importlib.import_module(f"tinygrad.backends.{family.lower()}").BACKEND
+        if family not in self._records:
+            module = importlib.import_module(f"tinygrad.backends.{family.lower()}")
+            self._records[family] = module.BACKEND
+        return self._records[family]
 
     @staticmethod
     @functools.cache
