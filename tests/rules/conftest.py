@@ -1,4 +1,5 @@
 """The helper modules of this folder are imported by name."""
+
 import sys
 from pathlib import Path
 

@@ -4,9 +4,11 @@ In: a node and an array for each of its leaves (variables). Out: the array of it
 IDIV and MOD truncate and give 0 for a zero divisor, floats round after every operation, index is int64
 (values of the tests stay far inside it). Shared by the tests of the rules and of the decompositions.
 """
+
 from __future__ import annotations
 
 import numpy as np
+
 from tinygrad.dtype import Invalid, dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp

@@ -3,12 +3,14 @@
 `Grower(seed, dtype)` grows trees over a few bounded variables. Bounds stay small enough that an int64
 holds every value, also those of unsimplified intermediate results.
 """
+
 from __future__ import annotations
 
 import random
 
 import numpy as np
 from evaluator import numpy_type
+
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp

@@ -3,19 +3,31 @@
 `Instances(seed).of(pattern, dtype)` builds a random node with the shape of `pattern`: leaves become
 variables, constants or small expressions of `dtype`. A node may still fail the rule's own predicate.
 """
+
 from __future__ import annotations
 
 import random
 
 import numpy as np
 from evaluator import numpy_type
+
 from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.ops import UOp, UPat
 
 LANES = 4
-EVALUATED = (dtypes.bool, dtypes.int8, dtypes.uint8, dtypes.int32, dtypes.uint32, dtypes.int64,
-             dtypes.uint64, dtypes.index, dtypes.float32, dtypes.float64)
+EVALUATED = (
+    dtypes.bool,
+    dtypes.int8,
+    dtypes.uint8,
+    dtypes.int32,
+    dtypes.uint32,
+    dtypes.int64,
+    dtypes.uint64,
+    dtypes.index,
+    dtypes.float32,
+    dtypes.float64,
+)
 _FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 4.0, 0.1, -7.25)
 _INTS = (0, 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 12, 16, -1, -1, -2, -3, -4, -8)
 
@@ -70,8 +82,19 @@ class Instances:
             return np.array([False, True])
         if dtypes.is_float(v.dtype):
             info = np.finfo(scalar)
-            edges = [*_FLOATS, np.inf, -np.inf, np.nan, info.tiny, info.smallest_subnormal,
-                     info.max, -info.max, 1 + info.eps, 1e-3, 12345.6]
+            edges = [
+                *_FLOATS,
+                np.inf,
+                -np.inf,
+                np.nan,
+                info.tiny,
+                info.smallest_subnormal,
+                info.max,
+                -info.max,
+                1 + info.eps,
+                1e-3,
+                12345.6,
+            ]
             return np.array(edges, scalar)
         low, high = int(v.vmin), int(v.vmax)
         if high - low <= 255:
@@ -118,7 +141,9 @@ class Instances:
         if dtype.vcount > 1:
             if self.rng.random() < 0.6:
                 return UOp(Ops.VECTORIZE, dtype, (self._leaf(dtype.scalar()),) * dtype.vcount)
-            return UOp(Ops.VECTORIZE, dtype, tuple(self._leaf(dtype.scalar()) for _ in range(dtype.vcount)))
+            return UOp(
+                Ops.VECTORIZE, dtype, tuple(self._leaf(dtype.scalar()) for _ in range(dtype.vcount))
+            )
         kind = self.rng.randrange(6)
         if kind == 0:
             return self._constant(dtype)
@@ -198,8 +223,11 @@ class Instances:
         return UOp(Ops.VECTORIZE, dtype.scalar().vec(LANES), parts)
 
     def _operands(self, op: Ops, pattern: UPat, dtype: DType, bound: dict[str, UOp]) -> tuple:
-        count = 1 if op in GroupOp.Unary | {Ops.CAST, Ops.BITCAST} else (
-            3 if op in GroupOp.Ternary else 2)
+        count = (
+            1
+            if op in GroupOp.Unary | {Ops.CAST, Ops.BITCAST}
+            else (3 if op in GroupOp.Ternary else 2)
+        )
         if pattern.sources is None:
             patterns = [UPat()] * count
         elif pattern.source_mode == "every":
@@ -218,9 +246,18 @@ class Instances:
         if op in (Ops.CAST, Ops.BITCAST):
             forced = self._forced(patterns[0])
             if forced is None:
-                same_size = [dt for dt in (dtypes.int8, dtypes.uint8, dtypes.float32, dtypes.int32,
-                                           dtypes.bool, dtypes.index)
-                             if op is Ops.CAST or dt.itemsize == dtype.scalar().itemsize]
+                same_size = [
+                    dt
+                    for dt in (
+                        dtypes.int8,
+                        dtypes.uint8,
+                        dtypes.float32,
+                        dtypes.int32,
+                        dtypes.bool,
+                        dtypes.index,
+                    )
+                    if op is Ops.CAST or dt.itemsize == dtype.scalar().itemsize
+                ]
                 forced = self.rng.choice(same_size or [dtype.scalar()])
             return [forced.scalar().vec(lanes)]
         if op in GroupOp.Comparison:

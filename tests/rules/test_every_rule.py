@@ -4,6 +4,7 @@ Nodes come from the rule's own pattern and from random expressions. Values are c
 combinations of 8-bit operands, or edge and random values for wider types and floats; index rules are
 also put to z3 over the integers.
 """
+
 from __future__ import annotations
 
 import inspect
@@ -14,6 +15,7 @@ import pytest
 from evaluator import evaluate
 from expressions import Grower
 from instances import LANES, IllTypedError, Instances
+
 from tinygrad.dtype import Invalid, dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.decompositions import late_decompositions
@@ -24,13 +26,35 @@ from tinygrad.uop.symbolic import gep_pushing, pm_simplify_valid, sym, symbolic
 SAMPLES = 150
 PROOFS = 3
 
-_MINIMAL = {Ops.ADD, Ops.MUL, Ops.IDIV, Ops.CMPLT, Ops.CMPNE, Ops.WHERE, Ops.AND, Ops.OR, Ops.XOR,
-            Ops.SHL, Ops.SHR, Ops.RECIPROCAL, Ops.MOD}
+_MINIMAL = {
+    Ops.ADD,
+    Ops.MUL,
+    Ops.IDIV,
+    Ops.CMPLT,
+    Ops.CMPNE,
+    Ops.WHERE,
+    Ops.AND,
+    Ops.OR,
+    Ops.XOR,
+    Ops.SHL,
+    Ops.SHR,
+    Ops.RECIPROCAL,
+    Ops.MOD,
+}
 _RICH = GroupOp.ALU - {Ops.POW, Ops.THREEFRY, Ops.SIN, Ops.LOG2, Ops.EXP2}
 
 # proved by tests of their own: test_elementary.py, test_random_expressions.py, test_valid.py
-_TESTED_ELSEWHERE = {"lower-exp2", "lower-log2", "lower-sin", "lower-pow", "lower-sqrt",
-                     "lower-trunc", "lower-threefry", "group-one", "conjunction"}
+_TESTED_ELSEWHERE = {
+    "lower-exp2",
+    "lower-log2",
+    "lower-sin",
+    "lower-pow",
+    "lower-sqrt",
+    "lower-trunc",
+    "lower-threefry",
+    "group-one",
+    "conjunction",
+}
 
 _OPAQUE_TO_Z3 = {Ops.XOR, Ops.SHL, Ops.SHR, Ops.AND, Ops.OR, Ops.MULACC}
 
@@ -47,7 +71,9 @@ _DTYPES = {
 
 def _collect() -> dict[str, tuple[UPat, object]]:
     matchers = [
-        sym, pm_simplify_valid, gep_pushing,
+        sym,
+        pm_simplify_valid,
+        gep_pushing,
         late_decompositions(_MINIMAL, False, True),
         late_decompositions(_MINIMAL - {Ops.MOD}, False, True),
         late_decompositions(_RICH, False, True),
@@ -202,7 +228,9 @@ def test_rule(name: str):
 def _divides_by_zero(u: UOp) -> bool:
     """Index division by zero is an error, not a value."""
     return any(
-        s.op in (Ops.IDIV, Ops.MOD) and s.dtype is dtypes.index and s.src[1].vmin <= 0 <= s.src[1].vmax
+        s.op in (Ops.IDIV, Ops.MOD)
+        and s.dtype is dtypes.index
+        and s.src[1].vmin <= 0 <= s.src[1].vmax
         for s in u.toposort()
     )
 
@@ -222,9 +250,7 @@ def _captured(pattern: UPat) -> set[str]:
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_parameters_are_captured(name: str):
     pattern, fn = RULES[name]
-    wanted = {
-        p.name for p in inspect.signature(fn).parameters.values() if p.default is p.empty
-    }
+    wanted = {p.name for p in inspect.signature(fn).parameters.values() if p.default is p.empty}
     assert wanted - {"ctx"} <= _captured(pattern), f"{name} asks for what its pattern lacks"
     assert "ctx" not in wanted, f"{name} takes a context: the rule sets are pure"
 

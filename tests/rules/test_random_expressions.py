@@ -1,4 +1,5 @@
 """Simplified random expressions keep their value and are in normal form."""
+
 from __future__ import annotations
 
 import os
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from evaluator import evaluate
 from expressions import Grower
+
 from tinygrad.dtype import dtypes
 from tinygrad.uop.ops import graph_rewrite
 from tinygrad.uop.symbolic import sym, symbolic

@@ -1,4 +1,5 @@
 """Conditions and what they guard: equal wherever the condition holds."""
+
 from __future__ import annotations
 
 import os
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from evaluator import evaluate
 from expressions import Grower
+
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp, graph_rewrite

@@ -5,6 +5,7 @@ In: a kernel after expansion. Out: the same values from the ops in `ops`, the ke
 the symbolic passes, because what it makes (shifts, magic multiplications, polynomials) hides the
 algebra. Elementary functions come from `uop/transcendental.py`, whose names are also exported here.
 """
+
 from __future__ import annotations
 
 import functools
@@ -278,7 +279,9 @@ def _sign_rules(ops: Collection[Ops]) -> list:
         negated = UPat(Ops.NEG, src=(_y,))
         rules.append(rule("lower-add-neg", _x + negated, lambda x, y: x.alu(Ops.SUB, y), NUMBERS))
     else:
-        rules.append(rule("lower-sub", UPat(Ops.SUB, src=(_x, _y)), lambda x, y: x + y * -1, NUMBERS))
+        rules.append(
+            rule("lower-sub", UPat(Ops.SUB, src=(_x, _y)), lambda x, y: x + y * -1, NUMBERS)
+        )
     return rules
 
 
@@ -309,9 +312,7 @@ def _comparison_rules(ops: Collection[Ops]) -> list:
             rule("lower-equal", UPat(Ops.CMPEQ, src=(_x, _y)), lambda x, y: x.ne(y).ne(True))
         )
     if Ops.MAX not in ops:
-        rules.append(
-            rule("lower-max", UPat(Ops.MAX, src=(_x, _y)), _lower_maximum)
-        )
+        rules.append(rule("lower-max", UPat(Ops.MAX, src=(_x, _y)), _lower_maximum))
     return rules
 
 
@@ -331,12 +332,18 @@ def _product_rules(ops: Collection[Ops]) -> list:
         )
         if Ops.RECIPROCAL not in ops:
             rules.append(
-                rule("lower-reciprocal", inverse, lambda y: y.const_like(1).alu(Ops.FDIV, y), FLOATS)
+                rule(
+                    "lower-reciprocal", inverse, lambda y: y.const_like(1).alu(Ops.FDIV, y), FLOATS
+                )
             )
         else:
             rules.append(
-                rule("lower-one-over", UPat(Ops.FDIV, src=(one, _y)), lambda y: y.reciprocal(),
-                     FLOATS)
+                rule(
+                    "lower-one-over",
+                    UPat(Ops.FDIV, src=(one, _y)),
+                    lambda y: y.reciprocal(),
+                    FLOATS,
+                )
             )
     else:
         rules.append(
@@ -379,7 +386,9 @@ def _random_rules(ops: Collection[Ops]) -> list:
 
 
 @functools.cache
-def _matcher(ops: frozenset[Ops], force_transcendental: bool, fast_division: bool) -> PatternMatcher:
+def _matcher(
+    ops: frozenset[Ops], force_transcendental: bool, fast_division: bool
+) -> PatternMatcher:
     return PatternMatcher(
         [
             *_elementary_rules(ops, force_transcendental),

@@ -14,6 +14,7 @@ integers `x`, `y != 0`, `g != 0`:
 Steps that need the third fact prove `x >= 0` from bounds. Each step is a function
 `(Division) -> UOp | None`; they are tried in the order of `_STEPS`.
 """
+
 from __future__ import annotations
 
 import math
@@ -156,7 +157,7 @@ def fold_single_bucket(d: Division) -> UOp | None:
             continue
         if not d.wants_quotient:
             return Linear(rest.like, rest.terms, rest.const - bucket * c).build()
-        whole = d.sum.map(lambda f, r=residue: (f - r(f, c)) // c, lambda k: k // c + bucket)
+        whole = d.sum.map(lambda f, r=residue: (f - r(f, c)) // c, lambda k, b=bucket: k // c + b)
         return whole.build()
     return None
 
@@ -165,7 +166,7 @@ def interpolate_two_values(d: Division) -> UOp | None:
     """A single summand that takes two values makes a function of two values: a line."""
     if len(d.sum.terms) != 1:
         return None
-    (node, factor), = d.sum.terms.items()
+    ((node, factor),) = d.sum.terms.items()
     if node.vmax - node.vmin != 1:
         return None
     apply = truncated_quotient if d.wants_quotient else truncated_remainder

@@ -10,6 +10,7 @@ Each contains the one before it. All are pure: no context, no environment, no si
 running one twice changes nothing the second time. Called by the schedule, by codegen and through
 `UOp.simplify`. The rules themselves live in `uop/rules/<family of the root op>.py`.
 """
+
 from __future__ import annotations
 
 from tinygrad.dtype import dtypes

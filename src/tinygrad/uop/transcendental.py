@@ -9,13 +9,13 @@ Methods: Cody and Waite, "Software Manual for the Elementary Functions" (1980), 
 small angles; Payne and Hanek, "Radian Reduction for Trigonometric Functions" (SIGNUM 18, 1983), for
 large ones; Tang's scheme 2**(q+s) = 2**q * p(s); the odd series of atanh for the logarithm.
 """
+
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
 from tinygrad.dtype import DType, dtypes
-from tinygrad.uop import Ops
 from tinygrad.uop import transcendental_tables as tables
 from tinygrad.uop.ops import UOp
 

@@ -5,6 +5,7 @@ of their leaves (bounds of variables, counters, loaded values) to the solver. `v
 whether an access can leave its buffer. z3 is an optional dependency, imported when first used; what
 has no integer meaning (floats, loaded data) becomes an unknown of its sort.
 """
+
 from __future__ import annotations
 
 import functools
@@ -125,8 +126,10 @@ class _Translation:
 
     def _bounded(self, name: str, low, high):
         v = _z3().Int(name)
-        for limit in ((low <= v) if low is not None else None, (v <= high) if high is not None
-                      else None):
+        for limit in (
+            (low <= v) if low is not None else None,
+            (v <= high) if high is not None else None,
+        ):
             if limit is not None:
                 self.solver.add(limit)
         return v

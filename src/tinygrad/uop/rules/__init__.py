@@ -9,6 +9,7 @@ Soundness contract of every rule here: integers and bools are equal bit for bit,
 says why in `unsafe`. Every rule shrinks the graph or moves it toward the canonical form: constants
 right, commutative operands of index arithmetic in structural order, sums of products.
 """
+
 from tinygrad.uop.rules.base import Rule, describe, fold_alu, rule
 
 __all__ = ["Rule", "describe", "fold_alu", "rule"]

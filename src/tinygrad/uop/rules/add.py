@@ -1,4 +1,5 @@
 """Rules rooted at ADD. Sums of integers collect like terms and carry their constant last."""
+
 from __future__ import annotations
 
 from tinygrad.dtype import dtypes

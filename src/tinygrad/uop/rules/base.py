@@ -3,6 +3,7 @@
 `rule` marks a function with its name and domain; `describe` reads the marks back (used by the tests
 that prove every rule). `fold_alu` evaluates an op whose operands are constants.
 """
+
 from __future__ import annotations
 
 import types

@@ -1,4 +1,5 @@
 """Rules rooted at CAST and BITCAST, and sums of casts."""
+
 from __future__ import annotations
 
 import math
@@ -128,10 +129,14 @@ identity_rules = [
         UPat(Ops.BITCAST, src=(_x,), name="cast"),
         lambda cast, x: x if cast.dtype == x.dtype else None,
     ),
-    rule("cast-constant", UPat(Ops.CAST, src=(UPat.cvar("c"),), name="cast"),
-         fold_cast_of_constant),
-    rule("bitcast-constant", UPat(Ops.BITCAST, src=(UPat.cvar("c"),), name="cast"),
-         fold_bitcast_of_constant),
+    rule(
+        "cast-constant", UPat(Ops.CAST, src=(UPat.cvar("c"),), name="cast"), fold_cast_of_constant
+    ),
+    rule(
+        "bitcast-constant",
+        UPat(Ops.BITCAST, src=(UPat.cvar("c"),), name="cast"),
+        fold_bitcast_of_constant,
+    ),
     rule(
         "bitcast-bitcast",
         UPat(Ops.BITCAST, src=(UPat(Ops.BITCAST, src=(_x,)),), name="cast"),
@@ -145,8 +150,16 @@ identity_rules = [
 ]
 
 rules = [
-    rule("add-of-casts", UPat(Ops.ADD, src=(UPat(Ops.CAST, src=(_x,)), UPat(Ops.CAST, src=(_y,))),
-                              name="sum_"), _narrow(Ops.ADD), domain=INTS),
-    rule("mul-of-casts", UPat(Ops.MUL, src=(UPat(Ops.CAST, src=(_x,)), UPat(Ops.CAST, src=(_y,))),
-                              name="sum_"), _narrow(Ops.MUL), domain=INTS),
+    rule(
+        "add-of-casts",
+        UPat(Ops.ADD, src=(UPat(Ops.CAST, src=(_x,)), UPat(Ops.CAST, src=(_y,))), name="sum_"),
+        _narrow(Ops.ADD),
+        domain=INTS,
+    ),
+    rule(
+        "mul-of-casts",
+        UPat(Ops.MUL, src=(UPat(Ops.CAST, src=(_x,)), UPat(Ops.CAST, src=(_y,))), name="sum_"),
+        _narrow(Ops.MUL),
+        domain=INTS,
+    ),
 ]

@@ -1,4 +1,5 @@
 """The order of operands."""
+
 from __future__ import annotations
 
 from tinygrad.dtype import dtypes

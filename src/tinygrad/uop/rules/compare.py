@@ -3,6 +3,7 @@
 `x >= c` is written `(x < c) != True`. Limits of index expressions are brought to `x < c` with the
 smallest left side: constants move right, common factors cancel, summands that never decide vanish.
 """
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Expressions that are numbers: constant operands, or bounds that leave one value."""
+
 from __future__ import annotations
 
 from tinygrad.dtype import Invalid

@@ -1,4 +1,5 @@
 """Rules rooted at IDIV, MOD and RECIPROCAL. The index arithmetic is in `uop/divandmod.py`."""
+
 from __future__ import annotations
 
 import math

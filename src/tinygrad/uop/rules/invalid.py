@@ -4,6 +4,7 @@
 and comparisons drop it, because no bool is invalid and an element that is missing is never looked
 at. These rules stand before the arithmetic ones: `Invalid * 0` is Invalid, not 0.
 """
+
 from __future__ import annotations
 
 from tinygrad.dtype import Invalid, dtypes
@@ -116,9 +117,9 @@ rules = [
     rule(
         "invalid-canon-else",
         UPat.var("cond", dtypes.bool).where(_missing, UPat.var("x", dtypes.index)),
-        lambda cond, x, missing: None
-        if x.op is Ops.CONST and x.arg is Invalid
-        else cond.logical_not().where(x, missing),
+        lambda cond, x, missing: (
+            None if x.op is Ops.CONST and x.arg is Invalid else cond.logical_not().where(x, missing)
+        ),
         domain=INDEX,
     ),
 ]

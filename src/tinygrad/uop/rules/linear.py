@@ -4,6 +4,7 @@
 (terms in the order of their first appearance, constant last). Only meaningful for arithmetic that
 does not wrap: `dtypes.index`, or bounds that prove it.
 """
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,5 @@
 """Rules rooted at AND, OR, XOR, SHL and SHR, of bools and of integers."""
+
 from __future__ import annotations
 
 from tinygrad.dtype import dtypes
@@ -98,9 +99,9 @@ rules = [
     ),
     rule(
         "and-empty-interval",
-        (
-            (UPat.cvar("low", vec=False) < _index) & (_index < UPat.cvar("high", vec=False))
-        ).named("both"),
+        ((UPat.cvar("low", vec=False) < _index) & (_index < UPat.cvar("high", vec=False))).named(
+            "both"
+        ),
         fold_empty_interval,
         domain=INDEX,
     ),

@@ -1,4 +1,5 @@
 """Rules rooted at MAX."""
+
 from __future__ import annotations
 
 from tinygrad.uop import Ops

@@ -1,5 +1,6 @@
 """Rules rooted at MUL. Integer products carry their constant last and outermost; a
 constant is spread over an index sum."""
+
 from __future__ import annotations
 
 import math

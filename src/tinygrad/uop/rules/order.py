@@ -4,6 +4,7 @@ Used by the commutative rules: the same operands must come out in the same order
 thread and hash seed, so neither addresses nor creation counters take part. Nodes are unique per
 structure, hence the comparison follows one path: at each level the first operand that differs.
 """
+
 from __future__ import annotations
 
 from tinygrad.uop.ops import UOp

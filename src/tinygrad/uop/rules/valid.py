@@ -4,6 +4,7 @@
 limits; each limit narrows the bounds of the expression it speaks about, and the guarded expression
 is simplified under those bounds. Used on every gated access before it is lowered.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -147,8 +148,7 @@ def simplify_given(valid: UOp, target: UOp) -> UOp | None:
 
 
 def simplify_valid(valid: UOp) -> UOp | None:
-    """Simplifies each condition of a conjunction under the ones before it; None if nothing changed.
-    """
+    """Simplifies each condition of a conjunction under the ones before it; None if nothing changed."""
     conditions = conjuncts(valid)
     kept: list[UOp] = []
     changed = False

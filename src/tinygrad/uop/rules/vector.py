@@ -4,6 +4,7 @@
 computes on fewer lanes but may repeat work, and `index_push_rules` do so for index expressions only,
 where it exposes what differs from lane to lane.
 """
+
 from __future__ import annotations
 
 from tinygrad.dtype import PtrDType, dtypes
@@ -102,14 +103,23 @@ def pull_broadcast_out(op: UOp) -> UOp | None:
 _POINTWISE = tuple(GroupOp.ALU | {Ops.CAST})
 
 identity_rules = [
-    rule("gep-vectorize", UPat(Ops.GEP, src=(UPat(Ops.VECTORIZE, name="vec"),), name="gep"),
-         fold_lanes_of_vectorize),
+    rule(
+        "gep-vectorize",
+        UPat(Ops.GEP, src=(UPat(Ops.VECTORIZE, name="vec"),), name="gep"),
+        fold_lanes_of_vectorize,
+    ),
     rule("gep-constant", UPat(Ops.GEP, src=(UPat.cvar("c"),), name="gep"), fold_lanes_of_constant),
-    rule("gep-gep", UPat(Ops.GEP, src=(UPat(Ops.GEP, src=(_x,), name="inner"),), name="outer"),
-         merge_gep_of_gep),
+    rule(
+        "gep-gep",
+        UPat(Ops.GEP, src=(UPat(Ops.GEP, src=(_x,), name="inner"),), name="outer"),
+        merge_gep_of_gep,
+    ),
     rule("gep-all", UPat(Ops.GEP, src=(_x,), name="gep"), fold_all_lanes),
-    rule("vectorize-one", UPat(Ops.VECTORIZE, src=(_x,), name="vec"),
-         lambda vec, x: x if vec.dtype == x.dtype else None),
+    rule(
+        "vectorize-one",
+        UPat(Ops.VECTORIZE, src=(_x,), name="vec"),
+        lambda vec, x: x if vec.dtype == x.dtype else None,
+    ),
     rule("vectorize-constants", UPat(Ops.VECTORIZE, name="vec"), fold_vectorize_of_constants),
     rule("vectorize-lanes", UPat(Ops.VECTORIZE, name="vec"), fold_vectorize_of_lanes),
 ]
@@ -119,12 +129,18 @@ rules = [
 ]
 
 index_push_rules = [
-    rule("gep-into-index", UPat(Ops.GEP, dtype=dtypes.index,
-                                src=(UPat(tuple(GroupOp.ALU), name="op"),), name="gep"),
-         push_lanes_into_operation, domain=INDEX),
+    rule(
+        "gep-into-index",
+        UPat(Ops.GEP, dtype=dtypes.index, src=(UPat(tuple(GroupOp.ALU), name="op"),), name="gep"),
+        push_lanes_into_operation,
+        domain=INDEX,
+    ),
 ]
 
 push_rules = [
-    rule("gep-into-operation", UPat(Ops.GEP, src=(UPat(_POINTWISE, name="op"),), name="gep"),
-         push_lanes_into_operation),
+    rule(
+        "gep-into-operation",
+        UPat(Ops.GEP, src=(UPat(_POINTWISE, name="op"),), name="gep"),
+        push_lanes_into_operation,
+    ),
 ]

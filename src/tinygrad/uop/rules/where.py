@@ -1,4 +1,5 @@
 """Rules rooted at WHERE, and arithmetic on choices with one condition."""
+
 from __future__ import annotations
 
 from tinygrad.dtype import Invalid, dtypes
@@ -28,9 +29,7 @@ def merge_same_condition(op: UOp, cond: UOp, a: UOp, b: UOp, c: UOp, d: UOp) -> 
     return cond.where(a.alu(op.op, c), b.alu(op.op, d))
 
 
-def merge_same_condition_in_sum(
-    x: UOp, cond: UOp, a: UOp, b: UOp, c: UOp, d: UOp
-) -> UOp | None:
+def merge_same_condition_in_sum(x: UOp, cond: UOp, a: UOp, b: UOp, c: UOp, d: UOp) -> UOp | None:
     """`(x + where(p, a, b)) + where(p, c, d) -> x + where(p, a + c, b + d)`, integers only."""
     if dtypes.is_float(x.dtype.scalar()):
         return None
@@ -51,18 +50,33 @@ _MERGED_OPS = tuple(GroupOp.Binary & {Ops.ADD, Ops.MUL, Ops.MAX, Ops.AND, Ops.OR
 identity_rules = [
     rule("where-same", UPat(Ops.WHERE, src=(UPat(), _a, _a)), lambda a: a),
     rule("where-constant", _cond.where(_a, _b), fold_constant_condition),
-    rule("where-true-false", _cond.where(UPat.const(dtypes.bool, True),
-                                         UPat.const(dtypes.bool, False)),
-         lambda cond: cond, domain=BOOL),
-    rule("where-false-true", _cond.where(UPat.const(dtypes.bool, False),
-                                         UPat.const(dtypes.bool, True)),
-         lambda cond: cond.logical_not(), domain=BOOL),
-    rule("where-not", _cond.ne(True).where(_a, _b), lambda cond, a, b: None
-         if _invalid(b) else cond.where(b, a)),
-    rule("where-nested-true", _cond.where(_cond.where(_a, UPat()), _b),
-         lambda cond, a, b: cond.where(a, b)),
-    rule("where-nested-false", _cond.where(_a, _cond.where(UPat(), _b)),
-         lambda cond, a, b: cond.where(a, b)),
+    rule(
+        "where-true-false",
+        _cond.where(UPat.const(dtypes.bool, True), UPat.const(dtypes.bool, False)),
+        lambda cond: cond,
+        domain=BOOL,
+    ),
+    rule(
+        "where-false-true",
+        _cond.where(UPat.const(dtypes.bool, False), UPat.const(dtypes.bool, True)),
+        lambda cond: cond.logical_not(),
+        domain=BOOL,
+    ),
+    rule(
+        "where-not",
+        _cond.ne(True).where(_a, _b),
+        lambda cond, a, b: None if _invalid(b) else cond.where(b, a),
+    ),
+    rule(
+        "where-nested-true",
+        _cond.where(_cond.where(_a, UPat()), _b),
+        lambda cond, a, b: cond.where(a, b),
+    ),
+    rule(
+        "where-nested-false",
+        _cond.where(_a, _cond.where(UPat(), _b)),
+        lambda cond, a, b: cond.where(a, b),
+    ),
 ]
 
 rules = [
