@@ -323,6 +323,8 @@ class ClangRenderer(CStyleLanguage):
         """A vector with `value` in every lane; a cast, since adding to zero would cost an add."""
         if dt.scalar() is dtypes.float16:  # __fp16 is promoted before a cast could splat it
             return self.render_vector(dt, [value] * dt.count)
+        if dt.scalar() is dtypes.bool:  # a true _Bool would be splatted as all ones
+            value = f"(unsigned char)({value})"
         return f"(({self.render_dtype(dt)})({value}))"
 
     def render_shuffle(self, dt: DType, a: str, b: str, order) -> str:
