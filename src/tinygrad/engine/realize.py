@@ -78,10 +78,13 @@ def get_program(ast: UOp, renderer: Renderer, opts: Iterable | None = None) -> U
 # ---------------------------------------------------------------- runners
 
 
+_NO_WORK = Estimates()
+
+
 class Runner:
     """Something that can be launched on buffers. `estimates` is the work of one launch."""
 
-    def __init__(self, display_name: str, device: str, estimates=Estimates()):
+    def __init__(self, display_name: str, device: str, estimates=_NO_WORK):
         self.first_run, self.display_name, self.device, self.estimates = (
             True,
             display_name,

@@ -3,6 +3,7 @@
 `TensorMethods` is installed into the node type by `tinygrad.uop.ops`. Real memory is not part of a
 node: `buffers` maps BUFFER nodes weakly to what `tinygrad.device` allocates for them.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from tinygrad.uop.shape import decode_movement, encode_movement
 
 if TYPE_CHECKING:
     from tinygrad.device import Buffer, MultiBuffer
+
 
 class _NamedBuffers(WeakKeyDictionary):
     """Node -> memory. While a node is in it, the memory counts one more reference (`uop_refcount`)."""
@@ -174,7 +176,9 @@ class TensorMethods:
         if self.op in (Ops.AFTER, Ops.ASSIGN, Ops.MULTI, Ops.RESHAPE):
             return self.src[0].buffer
         if self.op is not Ops.BUFFER:
-            raise AssertionError(f"{self.op} must be BUFFER to have memory: realize the tensor first")
+            raise AssertionError(
+                f"{self.op} must be BUFFER to have memory: realize the tensor first"
+            )
         found = buffers.get(self)
         if found is None:
             kind = MultiBuffer if isinstance(self.device, tuple) else Buffer
@@ -285,7 +289,9 @@ class TensorMethods:
     def bounds(self) -> tuple[tuple[int, int], ...]:
         """Where each device's part begins and ends along the axis that the value is split along."""
         if self.axis is None or not isinstance(self.device, tuple):
-            raise RuntimeError(f"bounds need a value split over devices, this one is on {self.device}")
+            raise RuntimeError(
+                f"bounds need a value split over devices, this one is on {self.device}"
+            )
         part = self.shape[self.axis] // len(self.device)
         return tuple((place * part, place * part + part) for place in range(len(self.device)))
 
@@ -338,7 +344,9 @@ class TensorMethods:
         """The variables in this graph: as BIND where they are bound, else as DEFINE_VAR."""
         found = [u for u in self.toposort() if u.op in (Ops.BIND, Ops.DEFINE_VAR)]
         named = {u.src[0] for u in found if u.op is Ops.BIND and u.src[0].op is Ops.DEFINE_VAR}
-        return {u for u in found if u not in named and (u.op is Ops.DEFINE_VAR or u.src[0] in named)}
+        return {
+            u for u in found if u not in named and (u.op is Ops.DEFINE_VAR or u.src[0] in named)
+        }
 
     @property
     def metadata(self) -> tuple | None:
