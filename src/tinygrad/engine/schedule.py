@@ -186,6 +186,7 @@ class _Plan:
     nodes: UOp
     before: tuple[UOp, ...]
     after: tuple[UOp, ...]
+    variables: frozenset[str]
 
 
 schedule_cache: dict[_CacheKey, _Plan] = {}
@@ -251,7 +252,9 @@ def _plan_for(form: UOp) -> _Plan:
     after = UOp.sink(*became.values())
     versions = {u: u.buf_uop for u in after.toposort() if u.op is Ops.AFTER}
     results = after.substitute(versions, name="drop versions") if versions else after
-    return _Plan(items, nodes, tuple(became), results.src)
+    asts = UOp.sink(*dict.fromkeys(item.ast for item in items))
+    used = frozenset(u.arg[0] for u in asts.toposort() if u.op is Ops.DEFINE_VAR)
+    return _Plan(items, nodes, tuple(became), results.src, used)
 
 
 def _find_plan(form: UOp, source: UOp) -> _Plan:
@@ -291,4 +294,4 @@ def complete_create_schedule_with_vars(
         planned = memory_planner(items)
     if DEBUG >= 3 and len(planned) > 1:
         print(f"scheduled {len(planned)} kernels")
-    return became, planned, form.var_vals
+    return became, planned, {name: v for name, v in form.var_vals.items() if name in plan.variables}
