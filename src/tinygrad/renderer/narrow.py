@@ -90,8 +90,7 @@ def _bfloat16_cast(x: UOp) -> UOp | None:
         return wide.cast(x.dtype) if wide.dtype is not x.dtype else wide
     if x.dtype.scalar() is not dtypes.bfloat16:
         return None
-    if source.dtype.scalar() is not dtypes.float32:
-        return source.cast(_like(dtypes.float32, x)).cast(x.dtype)
+    source = source.cast(_like(dtypes.float32, x))
     bits = source.bitcast(_like(dtypes.uint32, x))
     half = bits.const_like(16)
     tie = (bits >> half) & bits.const_like(1)
