@@ -175,6 +175,8 @@ class TensorMethods:
             return MultiBuffer.from_bufs([s.buffer for s in self.src])
         if self.op in (Ops.AFTER, Ops.ASSIGN, Ops.MULTI, Ops.RESHAPE):
             return self.src[0].buffer
+        if self.op in GroupOp.Movement:
+            raise AssertionError(f"a view with the memory of its base can only be RESHAPE, got {self.op}")
         if self.op is not Ops.BUFFER:
             raise AssertionError(
                 f"{self.op} must be BUFFER to have memory: realize the tensor first"
