@@ -490,10 +490,8 @@ def can_lossless_cast(dt0: DType, dt1: DType) -> bool:
         (exp_a, man_a), (exp_b, man_b) = dtypes.finfo(a), dtypes.finfo(b)
         return exp_a <= exp_b and man_a <= man_b
     if dtypes.is_float(b):
-        # consecutive integers are exact up to 2**(mantissa + 1), and the top must not overflow
-        magnitude_bits = _bit_width(a) - (0 if dtypes.is_unsigned(a) else 1)
-        exponent, mantissa = dtypes.finfo(b)
-        return magnitude_bits <= mantissa + 1 and magnitude_bits < (1 << (exponent - 1))
+        # drop-in: all bits of the integer must fit the stored mantissa, though the sign and the implicit bit would give two more
+        return _bit_width(a) <= dtypes.finfo(b)[1]
     return dtypes.min(b) <= dtypes.min(a) and dtypes.max(a) <= dtypes.max(b)
 
 

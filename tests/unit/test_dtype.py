@@ -60,6 +60,10 @@ def test_promotion_is_a_join():
     assert least_upper_dtype(dtypes.half, dtypes.bfloat16) is dtypes.float
 
 
+# said to lose values although they do not, as in the published release
+CAUTIOUS = {(dtypes.int8, dtypes.bfloat16), (dtypes.uint8, dtypes.bfloat16)}
+
+
 def test_lossless_cast_means_every_value_survives():
     small = [d for d in ALL if d.itemsize <= 2]
     for a in small:
@@ -67,7 +71,7 @@ def test_lossless_cast_means_every_value_survives():
         for b in ALL:
             if can_lossless_cast(a, b):
                 assert all(_same(truncate[b](v), v) for v in values), (a, b)
-            elif b.itemsize <= 2 and b is not dtypes.bool:
+            elif b.itemsize <= 2 and b is not dtypes.bool and (a, b) not in CAUTIOUS:
                 assert not all(_same(truncate[b](v), v) for v in values), (a, b)
 
 
