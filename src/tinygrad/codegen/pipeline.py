@@ -21,6 +21,7 @@ from tinygrad.codegen.late.checks import check_accesses
 from tinygrad.codegen.late.finish import pm_empty_statements, pm_final_forms
 from tinygrad.codegen.late.indices import lower_index_types
 from tinygrad.codegen.late.lanes import expand_lanes
+from tinygrad.codegen.late.loops import nest_ends, separate_reduces
 from tinygrad.codegen.late.memory import (
     pm_add_loads,
     pm_fold_gates,
@@ -137,6 +138,11 @@ PASSES: tuple[Pass, ...] = (
         "add gpudims",
         "before accumulators, which must not be told to wait for axes that are no loops",
         function=add_launch_indices,
+    ),
+    Pass(
+        "nest loops",
+        "while the graph is small; every later pass copies it",
+        function=lambda sink, ren: nest_ends(separate_reduces(sink)),
     ),
     Pass(
         "** add loads (code)",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygrad.codegen.late.scopes import axis_order
 from tinygrad.dtype import AddrSpace, DType, dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
@@ -99,7 +100,9 @@ def accumulate(
             updates.append(register_access(reg.after(init, *loops), dtype.count).store(total))
             row.append((reg, dtype))
         registers.append(row)
-    done = UOp.group(*updates).end(*loops)
+    done = UOp.group(*updates)
+    for r in sorted(loops, key=axis_order, reverse=True):
+        done = done.end(r)
     return [
         [register_access(reg.after(done), dtype.count).load(dtype=dtype) for reg, dtype in row]
         for row in registers

@@ -10,119 +10,13 @@ Called by the PROGRAM steps of `codegen` and by tools that want the list of a si
 
 from __future__ import annotations
 
+from tinygrad.codegen.late.loops import nest_ends
 from tinygrad.codegen.late.scopes import Scopes
 from tinygrad.uop import Ops
-from tinygrad.uop.ops import AxisType, UOp
+from tinygrad.uop.ops import UOp
 
 # never instructions of their own
 _SILENT = {Ops.NOOP}
-
-
-def axis_order(r: UOp) -> tuple:
-    """Sorts ranges from outer to inner where the graph leaves the choice free."""
-    ids = tuple(a for a in r.arg if isinstance(a, int) and not isinstance(a, AxisType))
-    return ids, str(r.arg[-1])
-
-
-def nest_ends(sink: UOp) -> UOp:
-    """Gives every END one range, and every range one END.
-
-    Of the ranges that an END closes together, one that more of the enclosed stores depend on is
-    further out: a store that does not depend on a range must run before that range's loop. Ties
-    go by axis id. Statements that close the same range side by side share one loop.
-    """
-    ends = [u for u in sink.toposort() if u.op is Ops.END]
-    if any(len(e.src) > 2 for e in ends):
-        sink = _split_ends(sink, [e for e in ends if len(e.src) > 2])
-        ends = [u for u in sink.toposort() if u.op is Ops.END]
-    if len({e.src[1] for e in ends}) != len(ends):
-        sink = _merge_ends(sink)
-    return sink
-
-
-def _split_ends(sink: UOp, ends: list[UOp]) -> UOp:
-    scopes = Scopes(sink)
-    replaced: dict[UOp, UOp] = {}
-    for e in ends:
-        stores = [u for u in e.backward_slice if u.op is Ops.STORE]
-        uses = {r: sum(1 for s in stores if scopes.mask[s] & scopes.bit[r]) for r in e.src[1:]}
-        inner_first = sorted(e.src[1:], key=lambda r: (-uses[r], axis_order(r)), reverse=True)
-        nested = e.src[0]
-        for r in inner_first:
-            nested = UOp(Ops.END, e.dtype, (nested, r), e.arg, e.tag)
-        replaced[e] = nested
-    return _replace_nodes(sink, replaced)
-
-
-def _replace_nodes(sink: UOp, replaced: dict[UOp, UOp]) -> UOp:
-    """Rebuilds the graph with the bodies of `replaced`, whose own sources are rebuilt as well."""
-    done: dict[UOp, UOp] = {}
-    stack = [(sink, False)]
-    while stack:
-        u, ready = stack.pop()
-        if u in done:
-            continue
-        target = replaced.get(u)
-        needs = (u if target is None else target).src if target is not u else u.src
-        if not ready:
-            stack.append((u, True))
-            stack.extend((s, False) for s in reversed(needs) if s not in done)
-            continue
-        body = u if target is None else target
-        src = tuple(done[s] for s in needs)
-        done[u] = body if src == body.src else body.replace(src=src)
-    return done[sink]
-
-
-def _merge_ends(sink: UOp) -> UOp:
-    """Joins ENDs of one range that stand side by side; the others get ranges of their own."""
-    while True:
-        scopes = Scopes(sink)
-        by_range: dict[UOp, list[UOp]] = {}
-        for u in scopes.order:
-            if u.op is Ops.END:
-                by_range.setdefault(u.src[1], []).append(u)
-        shared = next(((r, es) for r, es in by_range.items() if len(es) > 1), None)
-        if shared is None:
-            return sink
-        r, ends = shared
-        beside = [e for e in ends if _may_share_loop(e, ends, scopes)]
-        if len(beside) < len(ends):
-            apart = [e for e in ends if e not in beside]
-            sink = _clone_range(sink, r, beside, apart)
-            continue
-        bodies = [e.src[0] for e in ends]
-        statements = [s for b in bodies for s in (b.src if b.op is Ops.GROUP else (b,))]
-        joined = UOp(Ops.END, ends[0].dtype, (UOp.group(*dict.fromkeys(statements)), r))
-        sink = _replace_nodes(sink, dict.fromkeys(ends, joined))
-
-
-def _may_share_loop(end: UOp, ends: list[UOp], scopes: Scopes) -> bool:
-    """Whether `end` stands inside the same loops as the first of `ends`, and waits for none of them."""
-    if scopes.mask[end] != scopes.mask[ends[0]]:
-        return False
-    earlier = end.backward_slice
-    return not any(o in earlier for o in ends)
-
-
-def _fresh_axis(sink: UOp) -> int:
-    ids = [a for u in sink.toposort() if u.op is Ops.RANGE for a in u.arg[:-1] if isinstance(a, int)]
-    return max(ids, default=-1) + 1
-
-
-def _clone_range(sink: UOp, r: UOp, first: list[UOp], later: list[UOp]) -> UOp:
-    """Rebuilds the ENDs in `later` over a copy of `r`; what lies under `first` keeps `r`."""
-    fresh = r.replace(arg=(_fresh_axis(sink), *r.arg[1:]))
-    keep = set(first)
-    done: dict[UOp, UOp] = {}
-    rebuilt: dict[UOp, UOp] = {}
-    for e in later:
-        for u in e.toposort(gate=lambda n: n not in keep):
-            if u not in done:
-                src = tuple(done.get(s, s) for s in u.src)
-                done[u] = fresh if u is r else u if src == u.src else u.replace(src=src)
-        rebuilt[e] = done[e]
-    return sink.substitute(rebuilt)
 
 
 class _LoopNest:

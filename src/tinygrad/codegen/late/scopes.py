@@ -21,6 +21,12 @@ def axis_of(r: UOp) -> Axis:
     return r.arg[0] if len(r.arg) == 2 else r.arg[:-1]
 
 
+def axis_order(r: UOp) -> tuple:
+    """Sorts ranges from outer to inner where the graph leaves the choice free."""
+    ids = tuple(a for a in r.arg if isinstance(a, int))
+    return ids, str(r.arg[-1])
+
+
 def ranges_closed_by(u: UOp) -> tuple[UOp, ...]:
     """The ranges that end when statement `u` is done, looking through groups and barriers."""
     if u.op is Ops.END:
