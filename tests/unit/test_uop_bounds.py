@@ -1,4 +1,5 @@
 """Bounds hold: every value an expression takes lies between its vmin and vmax."""
+
 import itertools
 import random
 

@@ -1,4 +1,5 @@
 """The PROGRAM node: states, properties, launch sizes."""
+
 import pytest
 
 from tinygrad.dtype import dtypes

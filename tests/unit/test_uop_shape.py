@@ -1,4 +1,5 @@
 """Shapes of nodes, movement arguments, devices, loops."""
+
 import pytest
 
 from tinygrad.dtype import AddrSpace, dtypes

@@ -1,4 +1,5 @@
 """Text forms of nodes, and the messages of errors about them."""
+
 import random
 
 import pytest

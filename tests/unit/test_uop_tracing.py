@@ -1,4 +1,5 @@
 """Recording of rewrites: groups, steps, changes; and that recording changes no result."""
+
 import random
 
 import pytest
@@ -67,7 +68,9 @@ def test_names_from_functions():
 
 
 def test_default_group_and_nesting():
-    inner = PatternMatcher([(UPat(Ops.DEFINE_VAR, name="x"), lambda x: x.rtag(1) if x.tag is None else None)])
+    inner = PatternMatcher(
+        [(UPat(Ops.DEFINE_VAR, name="x"), lambda x: x.rtag(1) if x.tag is None else None)]
+    )
 
     def both(x):
         return graph_rewrite(x, inner, name="inner") if x.tag is None else None
@@ -129,7 +132,9 @@ def random_formula(rng: random.Random) -> UOp:
 def test_recording_changes_no_result():
     rng = random.Random(SEED)
     swap = PatternMatcher([(UPat(Ops.DEFINE_VAR, name="x"), lambda x: b if x is a else None)])
-    stop = PatternMatcher([(UPat(Ops.MUL, name="x"), gate), (UPat(Ops.DEFINE_VAR, name="x"), lambda x: x.rtag(1))])
+    stop = PatternMatcher(
+        [(UPat(Ops.MUL, name="x"), gate), (UPat(Ops.DEFINE_VAR, name="x"), lambda x: x.rtag(1))]
+    )
     order_plain, order_traced = [], []
     visit = PatternMatcher([(UPat(GroupOp.All, name="x"), lambda ctx, x: ctx.append(x))])
     for _ in range(40):

@@ -3,6 +3,7 @@
 `MathMixin` is arithmetic, `MovementMixin` is shapes; `OpMixin` is both. They know no class they are
 mixed into: arithmetic ends in `alu` and `const_like`, movement in `_mop` and `shape`.
 """
+
 from tinygrad.mixin.math import MathMixin
 from tinygrad.mixin.movement import MovementMixin
 

@@ -4,6 +4,7 @@ A class mixes this in and gives `alu(op, *src)`, `const_like(value)` and a `dtyp
 another operand turn Python numbers into constants of their own dtype (`ufix`), then go through
 `_binop`, which is the one place to override for broadcasting and type promotion.
 """
+
 from __future__ import annotations
 
 import math

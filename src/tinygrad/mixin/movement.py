@@ -5,6 +5,7 @@ of the six movement ops through `_mop(op, arg)`. A call that would change nothin
 Arguments of `_mop`: RESHAPE and EXPAND take the new shape, PERMUTE the order, SHRINK and PAD one
 pair per axis, FLIP one bool per axis. Sizes may be symbolic.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
@@ -100,7 +101,9 @@ class MovementMixin:
             self.shape[axis] if size is None else size
             for axis, size in enumerate(_as_tuple(shape, args))
         ]
-        inferred = [axis for axis, size in enumerate(wanted) if isinstance(size, int) and size == -1]
+        inferred = [
+            axis for axis, size in enumerate(wanted) if isinstance(size, int) and size == -1
+        ]
         if len(inferred) > 1:
             raise RuntimeError(f"only one dimension can be inferred using -1, getting {wanted}")
         total = prod(self.shape)

@@ -3,6 +3,7 @@
 Called by `MovementMixin.rearrange`. The notation is that of einops (Rogozhnikov, ICLR 2022): names
 of axes, groups in parentheses, `1` or `()` for an axis of size 1, `...` for all axes not named.
 """
+
 from __future__ import annotations
 
 import re

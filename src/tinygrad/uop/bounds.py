@@ -5,6 +5,7 @@ node can take lies between them, both included (a NaN lies nowhere and is not co
 integers wrap: when a result may leave the dtype's range, the answer is the dtype's full range.
 `dtypes.index` is unbounded. For a vector the bounds hold for every lane.
 """
+
 from __future__ import annotations
 
 import functools

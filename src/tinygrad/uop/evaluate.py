@@ -4,6 +4,7 @@
 is what folds constants, and the reference that rules and renderers are tested against. Integers
 have C semantics: quotients round toward zero, and division by zero gives 0 instead of a trap.
 """
+
 from __future__ import annotations
 
 import math

@@ -3,6 +3,7 @@
 All are immutable and hashable, and print as Python that evaluates back. Made by users and by the
 schedule, read by every later stage.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable

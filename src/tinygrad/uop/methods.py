@@ -3,6 +3,7 @@
 `BuildMethods` is installed into the node type by `tinygrad.uop.ops`. Constructors check what users
 can get wrong; methods called while rewriting trust their callers.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -170,7 +171,9 @@ class BuildMethods:
         """`buf[i, j]`: the element; with slices or fewer indices than axes, a smaller view."""
         items = idx if isinstance(idx, tuple) else (idx,)
         shape = self._shape
-        if shape is None or (len(items) >= len(shape) and not any(isinstance(x, slice) for x in items)):
+        if shape is None or (
+            len(items) >= len(shape) and not any(isinstance(x, slice) for x in items)
+        ):
             return self.index(*map(size_to_uop, items))
         if len(items) > len(shape):
             raise IndexError(f"too many indices: got {len(items)} for shape {shape}")

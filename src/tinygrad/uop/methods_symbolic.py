@@ -3,6 +3,7 @@
 `SymbolicMethods` is installed into the node type by `tinygrad.uop.ops`. The quotients here are exact:
 they answer only where nothing would be rounded.
 """
+
 from __future__ import annotations
 
 import math

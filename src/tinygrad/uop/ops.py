@@ -3,6 +3,7 @@
 A facade: the node type comes from the core, its methods from the modules beside this one, and are
 put into the type here. Import nodes from this module, never from the core, so that they are whole.
 """
+
 from __future__ import annotations
 
 from tinygrad._core import (

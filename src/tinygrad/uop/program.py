@@ -4,6 +4,7 @@
 into the node type by `tinygrad.uop.ops`; every property raises an error for another op. What is
 computed from the instruction list is computed once per node.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -111,7 +112,9 @@ def _evaluated(size, var_vals: dict[str, int]) -> int:
         if name not in var_vals:
             raise KeyError(f"launch size {size.render()} needs {name!r}; given: {sorted(var_vals)}")
         if not low <= var_vals[name] <= high:
-            raise ValueError(f"variable {name!r} is {var_vals[name]}, its bounds are {low} .. {high}")
+            raise ValueError(
+                f"variable {name!r} is {var_vals[name]}, its bounds are {low} .. {high}"
+            )
     return size.sym_infer(var_vals)
 
 
@@ -208,5 +211,3 @@ class ProgramMethods:
         linear = UOp(Ops.LINEAR, dtypes.void, tuple(uops))
         parts = (sink, UOp(Ops.DEVICE, arg=device), linear, UOp(Ops.SOURCE, arg=src))
         return UOp(Ops.PROGRAM, dtypes.void, parts)
-
-

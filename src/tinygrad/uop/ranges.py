@@ -4,6 +4,7 @@
 has ended, as a dict (ordered, values None). For a RANGE it leaves out the node itself: a node must
 not hold itself. The dicts are shared between nodes: never change one.
 """
+
 from __future__ import annotations
 
 from tinygrad._core import UOp

@@ -3,6 +3,7 @@
 No function here recurses over the graph. `to_formula` is `UOp.render`, `to_python` is `repr`,
 `to_script` is `UOp.pyrender`.
 """
+
 from __future__ import annotations
 
 import math
@@ -188,7 +189,9 @@ def instruction_lines(uops: Iterable[UOp]) -> list[str]:
     lines = []
     for place, u in enumerate(uops):
         sources = [
-            str(number[s]) if s in number else f"--{argument_text(s.arg) if not s.src else s.op.name}"
+            str(number[s])
+            if s in number
+            else f"--{argument_text(s.arg) if not s.src else s.op.name}"
             for s in u.src
         ]
         loops = ",".join(_axis_name(r) for r in u.ranges if r.op is Ops.RANGE)
@@ -232,5 +235,3 @@ class RenderMethods:
 
     def __repr__(self) -> str:
         return to_python(self)
-
-

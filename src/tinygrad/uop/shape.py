@@ -5,6 +5,7 @@ are no values (SINK, STORE, DEVICE, ...). A size is an int or, where it depends 
 index node in simplified form. Sizes of movement ops stand in the graph as sources:
 `shape_to_uop` writes them, `decode_movement` (the property `marg`) reads them back.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -151,7 +152,9 @@ def _indexed(u: UOp) -> Shape:
 
 
 def _bufferized(u: UOp) -> Shape:
-    return tuple(canonical_size(r.src[0]) if r.op is Ops.RANGE else int(r.vmax + 1) for r in u.src[1:])
+    return tuple(
+        canonical_size(r.src[0]) if r.op is Ops.RANGE else int(r.vmax + 1) for r in u.src[1:]
+    )
 
 
 def _sharded(u: UOp) -> Shape:

@@ -6,6 +6,7 @@ together; the first that answers decides, and a node that no rule answers for is
 specification per stage: `tensor_spec` for what users build, `kernel_spec` for the AST of a kernel,
 `program_spec` for instruction lists; `full_spec` accepts every stage, also in the middle of a pass.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -111,7 +112,12 @@ def _valid_range(u: UOp) -> bool:
 
 
 def _valid_special(u: UOp) -> bool:
-    return isinstance(u.arg, str) and _is_int(u.dtype) and len(u.src) == 1 and u.src[0].dtype is u.dtype
+    return (
+        isinstance(u.arg, str)
+        and _is_int(u.dtype)
+        and len(u.src) == 1
+        and u.src[0].dtype is u.dtype
+    )
 
 
 def _valid_memory(space: AddrSpace) -> Callable[[UOp], bool]:
@@ -208,7 +214,9 @@ def _reduces(op) -> bool:
 
 def _valid_reduce_axis(u: UOp) -> bool:
     arg = u.arg
-    return isinstance(arg, tuple) and len(arg) == 2 and _reduces(arg[0]) and isinstance(arg[1], tuple)
+    return (
+        isinstance(arg, tuple) and len(arg) == 2 and _reduces(arg[0]) and isinstance(arg[1], tuple)
+    )
 
 
 def _valid_reduce(u: UOp) -> bool:

@@ -5,6 +5,7 @@ more they run a plain Python driver that writes every change down; otherwise the
 Records hold nodes as numbers (`UOp.trace_num`) into `uop_fields`, so that no trace keeps a buffer
 alive.
 """
+
 from __future__ import annotations
 
 import functools
@@ -261,7 +262,9 @@ def _traced(sink: UOp, pm, ctx, bottom_up: bool, name: str | None, bpm) -> UOp:
         active_rewrites.pop()
 
 
-def graph_rewrite(sink: UOp, pm, ctx: Any = None, bottom_up: bool = False, name=None, bpm=None) -> UOp:
+def graph_rewrite(
+    sink: UOp, pm, ctx: Any = None, bottom_up: bool = False, name=None, bpm=None
+) -> UOp:
     """Applies the rules of `pm` to the graph until none changes it.
 
     A node is rewritten when its sources are done; `bottom_up` tries the rules before the sources.
@@ -281,4 +284,3 @@ def graph_rewrite_map(
         with Context(TRACK_MATCH_STATS=0):
             return core_rewrite_map(sink, pm, ctx, bottom_up, name, bpm, input_map)
     return core_rewrite_map(sink, pm, ctx, bottom_up, name, bpm, input_map)
-

@@ -5,6 +5,7 @@
 INDEX ends up as INDEX(memory, offset). Run once, first, by the lowering of a kernel. What they
 introduce (products and sums of sizes) is simplified by the passes that follow.
 """
+
 from __future__ import annotations
 
 from tinygrad._core import PatternMatcher, UOp
@@ -60,7 +61,9 @@ def push_indices(view: UOp, idxs: tuple[UOp, ...]) -> tuple[UOp, ...]:
         return tuple(idxs[arg.index(axis)] for axis in range(len(arg)))
     if view.op is Ops.EXPAND:
         sizes = zip(source.shape, arg, idxs)
-        return tuple(idx if have is want or have == want else size_to_uop(0) for have, want, idx in sizes)
+        return tuple(
+            idx if have is want or have == want else size_to_uop(0) for have, want, idx in sizes
+        )
     if view.op is Ops.FLIP:
         sizes = zip(source.shape, arg, idxs)
         return tuple((size - 1) - idx if flipped else idx for size, flipped, idx in sizes)
