@@ -178,6 +178,12 @@ pm_cleanup = PatternMatcher(
 )
 
 
-def clean_graph(sink: UOp) -> dict[UOp, UOp]:
-    """Every node below the sink -> its clean form (nodes that stay may be absent)."""
-    return graph_rewrite_map(sink, pm_cleanup, name="clean tensors")
+def rewrite_all(nodes: list[UOp], rules: PatternMatcher, name: str) -> list[UOp]:
+    """What the rules make of every one of the nodes, also of those that they replace on the way."""
+    found = graph_rewrite_map(UOp.sink(*nodes), rules, name=name)
+    return [found.get(u, u) for u in nodes]
+
+
+def clean_graph(nodes: list[UOp]) -> list[UOp]:
+    """The clean form of every node."""
+    return rewrite_all(nodes, pm_cleanup, "clean tensors")

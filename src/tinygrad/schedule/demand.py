@@ -30,9 +30,9 @@ STORED_OPS = frozenset(
     {Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.BUFFER_VIEW, Ops.ENCDEC, Ops.CUSTOM_KERNEL}
 )
 # whose elements are in memory, or are the same everywhere, before anything runs
-LEAF_OPS = frozenset(
-    {Ops.BUFFER, Ops.CONST, Ops.BIND, Ops.DEFINE_VAR, Ops.AFTER, Ops.MSELECT, Ops.MSTACK}
-)
+READY_OPS = frozenset({Ops.BUFFER, Ops.CONST, Ops.BIND, Ops.DEFINE_VAR})
+# and those put together from nodes that are in memory
+LEAF_OPS = READY_OPS | {Ops.AFTER, Ops.MSELECT, Ops.MSTACK}
 TRANSPARENT_OPS = frozenset({Ops.DETACH, Ops.CONTIGUOUS_BACKWARD, Ops.NOOP})
 # what a view is made of; MULTI is only found on top of outputs
 VIEW_OPS = frozenset(GroupOp.Movement | TRANSPARENT_OPS | {Ops.MULTI})
@@ -44,7 +44,7 @@ def data_sources(u: UOp) -> tuple[UOp, ...]:
         return u.src
     if u.op is Ops.AFTER:
         return tuple(s for s in u.src if s.op is not Ops.KERNEL)
-    if u.op in (Ops.BUFFER, Ops.CONST, Ops.BIND, Ops.DEFINE_VAR, Ops.KERNEL):
+    if u.op in READY_OPS or u.op is Ops.KERNEL:
         return ()
     return u.src[:1]
 

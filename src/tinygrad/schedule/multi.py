@@ -11,7 +11,8 @@ devices.
 from __future__ import annotations
 
 from tinygrad.helpers import RING, getenv, prod
-from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite_map
+from tinygrad.schedule.cleanup import rewrite_all
+from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat
 
 # From this many elements on, on more than two devices, an allreduce goes around in a ring.
 RING_THRESHOLD = getenv("RING_ALLREDUCE_THRESHOLD", 256_000)
@@ -320,18 +321,13 @@ pm_split_devices = PatternMatcher(
 )
 
 
-def spread_over_devices(sink: UOp) -> dict[UOp, UOp]:
-    """Every node of a graph with sharded tensors -> its form on parts (may be absent if the same)."""
-    if not any(
-        u.op is Ops.DEVICE and isinstance(u.arg, tuple) or u.op in _MANY for u in sink.toposort()
-    ):
-        return {}
-    lifted = graph_rewrite_map(sink, pm_multi, name="multi")
-    new_sink = lifted.get(sink, sink)
-    split = graph_rewrite_map(new_sink, pm_split_devices, name="split devices")
-    nodes = sink.toposort()
-    steps = {u: lifted.get(u, u) for u in nodes}
-    return {u: split.get(new, new) for u, new in steps.items()}
+def spread_over_devices(nodes: list[UOp]) -> list[UOp]:
+    """The form of every node on parts of single devices; the last node is the sink of all."""
+    crosses = any(u.op in _MANY or (u.op is Ops.DEVICE and isinstance(u.arg, tuple)) for u in nodes)
+    if not crosses:
+        return nodes
+    lifted = rewrite_all(nodes, pm_multi, "multi")
+    return rewrite_all(lifted, pm_split_devices, "split devices")
 
 
 _MANY = frozenset({Ops.MULTI, Ops.MSTACK, Ops.MSELECT, Ops.ALLREDUCE})

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tinygrad.schedule.build import Build, Memory
 from tinygrad.schedule.cleanup import clean_graph
-from tinygrad.schedule.demand import LEAF_OPS, Demand, put_views, split_views, view_base
+from tinygrad.schedule.demand import READY_OPS, Demand, put_views, split_views, view_base
 from tinygrad.schedule.kernels import Emit, Kernel, versions_in
 from tinygrad.schedule.multi import spread_over_devices
 from tinygrad.uop.ops import Ops, UOp
@@ -51,18 +51,14 @@ class Schedule:
 
 def spread_and_clean(schedule: Schedule) -> None:
     """Sharded tensors become one tensor for each device; tensor rules."""
-    spread = spread_over_devices(schedule.sink)
-    cleaned = clean_graph(spread.get(schedule.sink, schedule.sink))
-    for u in schedule.sink.toposort():
-        on_devices = spread.get(u, u)
-        schedule.cleaned[u] = cleaned.get(on_devices, on_devices)
+    nodes = list(schedule.sink.toposort())
+    schedule.cleaned = dict(zip(nodes, clean_graph(spread_over_devices(nodes))))
 
 
 def find_outputs(schedule: Schedule) -> None:
     """What has to be in memory: the bases of the sink's sources."""
     bases = [view_base(s) for s in schedule.cleaned[schedule.sink].src]
-    outputs = dict.fromkeys(b for b in bases if b.op not in LEAF_OPS or b.op is Ops.AFTER)
-    schedule.outputs = list(outputs)
+    schedule.outputs = list(dict.fromkeys(base for base in bases if base.op not in READY_OPS))
 
 
 def find_reads(schedule: Schedule) -> None:
@@ -85,12 +81,19 @@ def emit_kernels(schedule: Schedule) -> None:
 def replace_tensors(schedule: Schedule) -> None:
     """What users see instead of their nodes."""
     replacement = Replacement(schedule)
-    bases = [view_base(s) for s in schedule.sink.src]
-    stored = [u for u, clean in schedule.cleaned.items() if clean in schedule.demand.stages]
-    for u in dict.fromkeys(bases + stored):
-        new = replacement.of(schedule.cleaned[u])
-        if new is not None and new is not u:
-            schedule.becomes[u] = new
+    for source in schedule.sink.src:
+        views, base = split_views(source)
+        for u in [base, *reversed(views)]:
+            new = replacement.of(schedule.cleaned[u])
+            if new is not None:
+                schedule.becomes[u] = new
+                break
+    for u, clean in schedule.cleaned.items():
+        if clean in schedule.demand.stages and u not in schedule.becomes:
+            new = replacement.of(clean)
+            if new is not None:
+                schedule.becomes[u] = new
+    schedule.becomes = {u: new for u, new in schedule.becomes.items() if new is not u}
 
 
 PASSES: list[tuple[str, Callable[[Schedule], None], str]] = [
@@ -119,7 +122,7 @@ class Replacement:
     def _of_base(self, u: UOp) -> UOp | None:
         if (constant := self.build.constants.get(u)) is not None:
             return UOp.const(u.dtype, constant.arg, device=u.device, shape=u.shape)
-        if u.op in LEAF_OPS and u.op is not Ops.AFTER:
+        if u.op in READY_OPS:
             return u
         memory = self.build.memories.get(u)
         if memory is None or not self._is_computed(memory):
