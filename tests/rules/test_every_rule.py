@@ -179,7 +179,13 @@ class _ByHand:
 
     def nodes(self):
         x, y = self.x, self.y
-        for u in ((x * 4 + y) < 16, (y + x * 12) < 268, (x * 6 + y * 4) < 8, (x * 4 + y) < -8):
+        for u in (
+            (x * 4 + y) < 16,
+            (y + x * 12) < 268,
+            (x * 6 + y * 4) < 8,
+            (x * 4 + y) < -8,
+            x + 6 < x // 6 * 6 - 1,
+        ):
             yield u, self
 
 

@@ -100,6 +100,20 @@ def recombine_remainder(terms: dict[UOp, int]) -> bool:
     return False
 
 
+def restore_remainder(terms: dict[UOp, int]) -> bool:
+    """`x * f - (x // m) * (m*f) -> (x % m) * f` inside `terms`; True when something was found."""
+    for quotient, factor in terms.items():
+        if quotient.op is not Ops.IDIV or quotient.src[1].op is not Ops.CONST:
+            continue
+        x, m = quotient.src[0], quotient.src[1].arg
+        if terms.get(x, 0) != 0 and terms[x] * m == -factor:
+            remainder = x % m
+            terms[remainder] = terms.get(remainder, 0) + terms.pop(x)
+            del terms[quotient]
+            return True
+    return False
+
+
 def simplify_index_sum(total: UOp) -> UOp | None:
     """Collects like terms and quotient-remainder pairs anywhere in an index sum."""
     parts = summands(total, LONGEST_SUM)
@@ -115,10 +129,10 @@ def simplify_index_sum(total: UOp) -> UOp | None:
         has_quotient = has_quotient or node.op is Ops.IDIV
         repeated = repeated or node in terms
         terms[node] = terms.get(node, 0) + factor
-    if not repeated and not (has_remainder and has_quotient):
+    if not repeated and not has_quotient:
         return None
     changed = repeated
-    while recombine_remainder(terms):
+    while (has_remainder and recombine_remainder(terms)) or restore_remainder(terms):
         changed = True
     if not changed:
         return None

@@ -11,6 +11,7 @@ import math
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp, UPat
+from tinygrad.uop.rules.add import simplify_index_sum
 from tinygrad.uop.rules.base import BOOL, INDEX, INTS, fold_alu, is_const, is_integral, rule
 from tinygrad.uop.rules.linear import Linear, scaled_part, summands
 
@@ -79,6 +80,26 @@ def simplify_limit_of_sum(x: UOp, c1: UOp) -> UOp | None:
         kept = total.map(lambda f, m=g: f // m if f % m == 0 else 0, lambda _: 0)
         return kept.build() < limit // g
     return None
+
+
+def fold_difference_with_quotient(op: UOp, x: UOp, y: UOp) -> UOp | None:
+    """`x < y` decided by `x - y`, where that brings a quotient and its dividend together."""
+    if is_const(x) or is_const(y):
+        return None
+    parts = [scaled_part(part)[0] for side in (x, y) for part in summands(side)]
+    if not any(part.op is Ops.IDIV for part in parts):
+        return None
+    difference = simplify_index_sum(x + negated_sum(y))
+    if difference is None:
+        return None
+    if difference.vmax < 0:
+        return op.const_like(True)
+    return op.const_like(False) if difference.vmin >= 0 else None
+
+
+def negated_sum(u: UOp) -> UOp:
+    """`-u` with the sign on every summand."""
+    return Linear.of(u).map(lambda f: -f, lambda c: -c).build()
 
 
 def simplify_all_zero(x: UOp) -> UOp | None:
@@ -176,6 +197,12 @@ rules = [
     rule("gt-multiple", _c2 < _index * _c1, canon_lower_limit_of_multiple, domain=INDEX),
     rule("lt-quotient", _index // _c1 < _c2, canon_limit_of_quotient, domain=INDEX),
     rule("lt-negated", _index * -1 < _index_y * -1, lambda x, y: y < x, domain=INDEX),
+    rule(
+        "lt-quotient-difference",
+        UPat(Ops.CMPLT, src=(_index, _index_y), name="op"),
+        fold_difference_with_quotient,
+        domain=INDEX,
+    ),
     rule("lt-sum", _index < _c1, simplify_limit_of_sum, domain=INDEX),
     rule("ge-one-sum", (_index < 1).ne(True), simplify_all_zero, domain=INDEX),
     rule("ne-offset", (_x + _c1).ne(_c2), canon_offset_of_inequality, domain=INTS),
