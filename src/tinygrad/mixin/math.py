@@ -8,13 +8,13 @@ another operand turn Python numbers into constants of their own dtype (`ufix`), 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeAlias
 
 from tinygrad.dtype import DType, dtypes
 from tinygrad.uop import Ops
 
-if TYPE_CHECKING:
-    Operand = Self | float | int | bool
+# another value of the same class, or a Python number
+Operand: TypeAlias = Any
 
 _PYTHON_NUMBERS = (int, float, bool)
 

@@ -12,14 +12,16 @@ import functools
 import math
 import operator
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from tinygrad._core import UOp
 from tinygrad.dtype import DType, Invalid, PtrDType, dtypes, truncate
 from tinygrad.helpers import cdiv
 from tinygrad.uop import GroupOp, Ops
 
-Number = int | float | bool
-Interval = tuple[Number, Number]
+# an int, float or bool, as the dtype has it
+Number: TypeAlias = Any
+Interval: TypeAlias = tuple[Number, Number]
 
 
 @functools.cache
@@ -158,9 +160,10 @@ def _binary(u) -> Interval:
     a, b = first._min_max, second._min_max
     scalar = u.dtype.scalar()
     if scalar is dtypes.bool:
-        rule = _BOOLEAN.get(u.op)
-        return (False, True) if rule is None else tuple(map(bool, rule(a, b)))
-    rule = _ARITHMETIC.get(u.op)
+        logic = _BOOLEAN.get(u.op)
+        low, high = (False, True) if logic is None else logic(a, b)
+        return (bool(low), bool(high))
+    rule: Callable | None = _ARITHMETIC.get(u.op)
     if rule is None and dtypes.is_int(scalar):
         rule = _INTEGER.get(u.op)
     return full_range(scalar) if rule is None else _fit(rule(a, b), scalar)
@@ -258,7 +261,8 @@ def _truncated(u) -> Interval:
     bounds = u.src[0]._min_max
     if not dtypes.is_float(u.dtype):
         return bounds
-    return tuple(float(math.trunc(x)) if math.isfinite(x) else x for x in bounds)
+    low, high = (float(math.trunc(x)) if math.isfinite(x) else x for x in bounds)
+    return (low, high)
 
 
 def _multiplied_and_added(u) -> Interval:

@@ -13,6 +13,7 @@ from tinygrad.dtype import AddrSpace, DType, Invalid, PtrDType, dtypes
 from tinygrad.helpers import prod
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.info import AxisType
+from tinygrad.uop.installed import Installed
 from tinygrad.uop.shape import shape_to_uop, size_to_uop
 
 _PLACEHOLDER_OPS = {
@@ -44,7 +45,7 @@ def _slice_bounds(item: slice, size) -> tuple:
     return begin, end
 
 
-class BuildMethods:
+class BuildMethods(Installed):
     """Constructors of nodes."""
 
     unique_num = itertools.count(0)

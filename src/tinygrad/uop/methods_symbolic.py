@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tinygrad._core import UOp
 from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.evaluate import python_alu
+from tinygrad.uop.installed import Installed
 from tinygrad.uop.methods import identity_element
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _extreme(lst: tuple, largest: bool) -> sint:
     sizes = tuple(lst[0]) if len(lst) == 1 and isinstance(lst[0], (tuple, list)) else lst
     if not any(isinstance(size, UOp) for size in sizes):
         return max(sizes) if largest else min(sizes)
-    result = None
+    result: Any = None
     for size in sizes:
         node = size if isinstance(size, UOp) else UOp(Ops.CONST, dtypes.index, (), size)
         if result is None:
@@ -115,7 +116,7 @@ def _value_of(variable: UOp, var_vals: dict[str, int], bound: dict[UOp, int]) ->
     raise KeyError(f"variable {variable.arg[0]!r} has no value; given are {sorted(var_vals)}")
 
 
-class SymbolicMethods:
+class SymbolicMethods(Installed):
     """Nodes as formulas."""
 
     @property
@@ -263,7 +264,7 @@ class SymbolicMethods:
         """This node as a size: its value where it is a constant."""
         return self.arg if self.op is Ops.CONST else self
 
-    def _evaluated(self, kind: type, dtype_is) -> int | float | bool:
+    def _evaluated(self, kind: type, dtype_is) -> Any:
         simple = self.simplify()
         if simple.op is not Ops.CONST and simple.vmin != simple.vmax:
             raise ValueError(

@@ -14,6 +14,7 @@ from tinygrad.dtype import DType, PtrDType, dtypes
 from tinygrad.helpers import prod
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.info import CustomKernel
+from tinygrad.uop.installed import Installed
 from tinygrad.uop.methods import device_to_uop
 from tinygrad.uop.shape import decode_movement, encode_movement
 
@@ -53,7 +54,7 @@ def compute_device(u: UOp):
     return next((s._device for s in src if s._device is not None), None)
 
 
-class TensorMethods:
+class TensorMethods(Installed):
     """Nodes of the tensor graph."""
 
     # ---- shape
@@ -176,7 +177,9 @@ class TensorMethods:
         if self.op in (Ops.AFTER, Ops.ASSIGN, Ops.MULTI, Ops.RESHAPE):
             return self.src[0].buffer
         if self.op in GroupOp.Movement:
-            raise AssertionError(f"a view with the memory of its base can only be RESHAPE, got {self.op}")
+            raise AssertionError(
+                f"a view with the memory of its base can only be RESHAPE, got {self.op}"
+            )
         if self.op is not Ops.BUFFER:
             raise AssertionError(
                 f"{self.op} must be BUFFER to have memory: realize the tensor first"

@@ -6,6 +6,8 @@ put into the type here. Import nodes from this module, never from the core, so t
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from tinygrad._core import (
     BottomUpGate,
     PatternMatcher,
@@ -25,6 +27,7 @@ from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.bounds import compute_bounds
 from tinygrad.uop.evaluate import exec_alu, python_alu
 from tinygrad.uop.info import AxisType, CustomKernel, KernelInfo, axis_colors, axis_letters
+from tinygrad.uop.installed import Installed
 from tinygrad.uop.methods import BuildMethods, identity_element
 from tinygrad.uop.methods_symbolic import (
     SymbolicMethods,
@@ -58,9 +61,9 @@ from tinygrad.uop.tracing import (
 )
 from tinygrad.uop.upat import UPat
 
-sint = int | UOp
-Variable = UOp
-ConstLike = ConstType | tuple[ConstType, ...] | UOp
+sint: TypeAlias = int | UOp
+Variable: TypeAlias = UOp
+ConstLike: TypeAlias = ConstType | tuple[ConstType, ...] | UOp
 sint_to_uop = size_to_uop
 
 
@@ -91,7 +94,7 @@ class _Ordered:
         return hash(self.node)
 
 
-class _Derived:
+class _Derived(Installed):
     """Properties that are computed once per node, sources first."""
 
     _shape = derived("shape", compute_shape)

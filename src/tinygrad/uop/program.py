@@ -13,6 +13,7 @@ from tinygrad._core import UOp, cached
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.info import KernelInfo
+from tinygrad.uop.installed import Installed
 
 if TYPE_CHECKING:
     from tinygrad.renderer import Estimates
@@ -64,8 +65,8 @@ def _usage_of(u: UOp) -> _Usage:
     variables.sort(key=lambda v: v.arg)
     return _Usage(
         tuple(sorted(slots)),
-        tuple(sorted(outs - {None})),
-        tuple(sorted(ins - {None})),
+        tuple(sorted(slot for slot in outs if slot is not None)),
+        tuple(sorted(slot for slot in ins if slot is not None)),
         tuple(dict.fromkeys(variables)),
         tuple(specials),
     )
@@ -118,7 +119,7 @@ def _evaluated(size, var_vals: dict[str, int]) -> int:
     return size.sym_infer(var_vals)
 
 
-class ProgramMethods:
+class ProgramMethods(Installed):
     """What a PROGRAM says about its kernel."""
 
     _usage = cached("program_usage", _usage_of)
@@ -136,7 +137,7 @@ class ProgramMethods:
         return _require(self, "applied_opts").src[0].arg.applied_opts
 
     @property
-    def uops(self) -> tuple[UOp, ...]:
+    def uops(self) -> list[UOp]:
         """The instruction list."""
         return list(_instructions(_require(self, "uops")))
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from tinygrad._core import UOp
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
+from tinygrad.uop.installed import Installed
 
 # ---- formulas
 
@@ -208,7 +209,7 @@ def print_uops(uops: list[UOp]) -> None:
     print("\n".join(instruction_lines(uops)))
 
 
-class RenderMethods:
+class RenderMethods(Installed):
     """Text forms of a node."""
 
     def render(self, simplify: bool = True, pm=None) -> str:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -128,16 +129,13 @@ def track_rewrites(name: Callable[..., str | TracingKey] | bool = True, replay: 
 
 def _caller() -> tuple[tuple[str, int], tuple]:
     """The file and line outside this module that asked for a rewrite, and the stack above it."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename == __file__:
-        frame = frame.f_back
-    first = (frame.f_code.co_filename, frame.f_lineno)
-    stack = []
-    while frame is not None:
-        code = frame.f_code
-        stack.append((code.co_filename, frame.f_lineno, code.co_name))
-        frame = frame.f_back
-    return first, tuple(stack)
+    frames = []
+    at: FrameType | None = sys._getframe(1)
+    while at is not None:
+        frames.append((at.f_code.co_filename, at.f_lineno, at.f_code.co_name))
+        at = at.f_back
+    outside = [frame for frame in frames if frame[0] != __file__]
+    return outside[0][:2], tuple(outside)
 
 
 def _open(sink: UOp, name: str | None, bottom_up: bool) -> TrackedGraphRewrite:
