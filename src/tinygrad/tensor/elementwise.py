@@ -116,7 +116,7 @@ class ElementwiseMixin(TensorCore):
                 raise RuntimeError(f"an integer tensor has no power {x}: cast it to a float dtype")
         if x == 0:
             # inf ** 0 and nan ** 0 are 1, and the slope is 0
-            return self.ones_like() if not self.requires_grad else self.detach() * 0 + 1
+            return self._dependent(self.ones_like(requires_grad=False))
         if float(x).is_integer() and abs(x) <= 64:
             power = self._whole_power(abs(int(x)))
             return power if x > 0 else power.reciprocal()
@@ -126,6 +126,10 @@ class ElementwiseMixin(TensorCore):
             return self.rsqrt()
         base, exponent = self._broadcasted(x)
         return base.alu(Ops.POW, exponent)
+
+    def _dependent(self, value: Self) -> Self:
+        """`value`, with a gradient of 0 for `self`."""
+        return self._constant(False, dtypes.bool).where(self, value)
 
     def _whole_power(self, exponent: int) -> Self:
         """Product by repeated squaring; `exponent` is at least 1."""
@@ -312,7 +316,8 @@ class ElementwiseMixin(TensorCore):
         """The magnitude of `self` with the sign of `other`; -0.0 counts as negative."""
         magnitude, sign_of = self._as_float()._broadcasted(other)
         negative = (sign_of < 0) | ((sign_of == 0) & (sign_of.reciprocal() < 0))
-        return magnitude.abs() * negative.where(-1.0, 1.0).cast(magnitude.dtype)
+        signed = magnitude.abs() * negative.where(-1.0, 1.0).cast(magnitude.dtype)
+        return sign_of._dependent(signed)
 
     def lerp(self, end: Self, weight: Self | float) -> Self:
         """`self + (end - self) * weight`; for uint8 with weights in 1/128."""

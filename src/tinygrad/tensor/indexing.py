@@ -88,12 +88,16 @@ class IndexingMixin(TensorCore):
             elif _is_tensor_index(item) and not isinstance(item, TensorCore):
                 item = type(self)(item, self._index_device(), requires_grad=False)
             if isinstance(item, TensorCore) and item.dtype is dtypes.bool and item.ndim:
+                axis = sum(1 for entry in spread if entry is not None)
+                covered = self.shape[axis : axis + item.ndim]
+                if not any(e is ... for e in spread) and item.shape != covered:
+                    raise IndexError(f"the mask of shape {item.shape} does not fit the axes {covered}")
                 spread += item._mask_positions()
             else:
                 spread.append(item)
         dots = [i for i, item in enumerate(spread) if item is ...]
         if len(dots) > 1:
-            raise IndexError("an index can have one ellipsis ('...') at most")
+            raise IndexError("an index can only have a single ellipsis ('...')")
         at = dots[0] if dots else len(spread)
         used = sum(1 for item in spread if item is not None and item is not ...)
         if used > self.ndim:
@@ -174,9 +178,9 @@ class IndexingMixin(TensorCore):
         picks = {i: p.pick for i, p in enumerate(left) if p.pick is not None}
         if not picks:
             return x
-        # a number counts as an index tensor where it decides whether the others stand together
-        advanced = [i for i, p in enumerate(plan) if p.collapse or p.pick is not None]
-        together = advanced[-1] - advanced[0] + 1 == len(advanced)
+        # as in PyTorch, numbers do not count among the index tensors
+        axes = list(picks)
+        together = axes[-1] - axes[0] + 1 == len(axes)
         return x._select(picks, together)
 
     def _select(self, picks: dict[int, TensorCore], together: bool) -> Self:
@@ -331,7 +335,7 @@ class IndexingMixin(TensorCore):
         if any(i > s for i, s in zip(index.shape, src.shape)):
             raise AssertionError(f"scatter: the index {index.shape} must fit in src {src.shape}")
         if self.dtype is not src.dtype:
-            raise AssertionError(f"scatter: self has dtype {self.dtype}, src {src.dtype}: cast first")
+            raise RuntimeError(f"scatter: self has dtype {self.dtype}, src {src.dtype}: cast first")
         src = src.shrink(tuple((0, s) for s in index.shape))
         if isinstance(self.device, str):
             index = index.to(self.device)

@@ -54,7 +54,7 @@ class LinalgMixin(TensorCore):
     ) -> Self:
         """Products summed as Einstein's convention says: `Tensor.einsum("ij,jk->ik", a, b)`.
 
-        "..." stands for any leading axes. Raises AssertionError for a formula that does not fit.
+        "..." stands for any leading axes. Raises RuntimeError for a formula that does not fit.
         """
         tensors = list(argfix(*operands))
         inputs, output = _parse_einsum(formula, [t.ndim for t in tensors])
@@ -62,7 +62,7 @@ class LinalgMixin(TensorCore):
         for letters, t in zip(inputs, tensors):
             for letter, size in zip(letters, t.shape):
                 if sizes.setdefault(letter, size) not in (size, 1) and size != 1:
-                    raise AssertionError(f"axis {letter!r} has the lengths {sizes[letter]} and {size}")
+                    raise RuntimeError(f"axis {letter!r} has the lengths {sizes[letter]} and {size}")
                 sizes[letter] = size if sizes[letter] == 1 else sizes[letter]
         order = sorted(sizes)
         aligned = [_align(t, letters, order) for letters, t in zip(inputs, tensors)]
@@ -157,8 +157,10 @@ def _parse_einsum(formula: str, ranks: list[int]) -> tuple[list[str], str]:
     text = formula.replace(" ", "")
     left, arrow, output = text.partition("->")
     inputs = left.split(",")
+    if any(i.count("...") > 1 for i in inputs):
+        raise RuntimeError(f"an operand of {formula!r} has more than one ellipsis")
     if len(inputs) != len(ranks):
-        raise AssertionError(f"{formula!r} has {len(inputs)} inputs, got {len(ranks)} operands")
+        raise RuntimeError(f"{formula!r} has {len(inputs)} inputs, got {len(ranks)} operands")
     spare = [c for c in string.ascii_uppercase if c not in text]
     widths = [rank - len(i.replace("...", "")) for i, rank in zip(inputs, ranks) if "..." in i]
     dots = "".join(spare[: max(widths, default=0)])
@@ -168,7 +170,7 @@ def _parse_einsum(formula: str, ranks: list[int]) -> tuple[list[str], str]:
             width = rank - (len(letters) - 3)
             letters = letters.replace("...", dots[len(dots) - width :] if width else "")
         if len(letters) != rank:
-            raise AssertionError(f"{letters!r} in {formula!r} names {len(letters)} axes of {rank}")
+            raise RuntimeError(f"{letters!r} in {formula!r} names {len(letters)} axes of {rank}")
         filled.append(letters)
     if not arrow:
         joined = "".join(filled)
@@ -178,7 +180,7 @@ def _parse_einsum(formula: str, ranks: list[int]) -> tuple[list[str], str]:
         output = output.replace("...", dots)
     unknown = set(output) - set("".join(filled))
     if unknown:
-        raise AssertionError(f"the result of {formula!r} names {sorted(unknown)}, which no input has")
+        raise RuntimeError(f"the result of {formula!r} names {sorted(unknown)}, which no input has")
     return filled, output
 
 

@@ -80,7 +80,7 @@ class LossMixin(TensorCore):
             order.insert(axis, moved.ndim - 1)
             Y = moved.permute(order)
         if Y.shape != self.shape:
-            raise ValueError(f"targets of shape {Y.shape} do not fit logits of shape {self.shape}")
+            raise RuntimeError(f"targets of shape {Y.shape} do not fit logits of shape {self.shape}")
         Y = (1 - label_smoothing) * Y + label_smoothing / classes
         each = -(self.log_softmax(axis=axis) * Y).sum(axis)
         return each._apply_reduction(reduction)

@@ -49,6 +49,8 @@ class MovementOpsMixin(TensorCore):
         pairs = self._pad_pairs(padding)
         if mode == "constant":
             return self._pad_constant(pairs, value)
+        if mode == "circular" and any(isinstance(p, int) and p < 0 for pair in pairs for p in pair):
+            raise NotImplementedError(f"circular padding cannot cut, got {pairs}: shrink first")
         if any(isinstance(amount, UOp) for pair in pairs for amount in pair):
             raise RuntimeError(f"mode {mode!r} needs numbers, got symbolic amounts {pairs}")
         grown = self
@@ -153,8 +155,9 @@ class MovementOpsMixin(TensorCore):
 
     def stack(self: Self, *args: Self, dim: int = 0) -> Self:
         """Tensors of one shape joined along a new axis `dim`."""
-        axis = self._resolve_dim(dim, extra=True)
-        lifted = [t.unsqueeze(axis) for t in (self, *args)]
+        parts = argfix(self, *args)
+        axis = parts[0]._resolve_dim(dim, extra=True)
+        lifted = [t.unsqueeze(axis) for t in parts]
         return lifted[0].cat(*lifted[1:], dim=axis)
 
     # ---- splitting
