@@ -144,41 +144,59 @@ def cody_waite_reduction(d: UOp) -> tuple[UOp, UOp]:
 
 
 def _window(words: Sequence[int], first: UOp, count: int) -> list[UOp]:
-    """`words[first], words[first + 1], ...` chosen by comparisons, as uint64."""
+    """`words[first], words[first + 1], ...` chosen by comparisons."""
     out = []
     for offset in range(count):
-        chosen = UOp.const(_like(dtypes.uint64, first), words[min(offset, len(words) - 1)])
+        chosen = first.const_like(words[offset])
         for i in range(1, len(words) - count + 1):
-            word = chosen.const_like(words[i + offset])
+            word = first.const_like(words[i + offset])
             chosen = (first < first.const_like(i)).where(chosen, word)
         out.append(chosen)
     return out
 
 
-def _turns(mantissa: UOp, exponent: UOp, words: Sequence[int], parts: int) -> UOp:
-    """`(mantissa * 2**exponent) * 2/pi` modulo 4 as a fixed point number with 62 fraction bits.
+def _mantissa_words(d: UOp) -> tuple[list[UOp], UOp]:
+    """The significand of a normal `d` in 32-bit words held in uint64, the leading bit on top, and
+    `e + 30` as uint32, where `abs(d) == 0.significand * 2**e`."""
+    layout = _layout(d.dtype)
+    wide = _like(dtypes.uint64, d)
+    bits = d.bitcast(_like(layout.bits, d))
+    hidden = bits.const_like(1 << layout.mantissa_bits)
+    whole = (bits & bits.const_like(layout.mantissa_mask)) | hidden
+    if layout.mantissa_bits < 32:
+        words = [(whole << whole.const_like(31 - layout.mantissa_bits)).cast(wide)]
+    else:
+        low_bits = layout.mantissa_bits - 31
+        low = whole & whole.const_like((1 << low_bits) - 1)
+        words = [whole >> whole.const_like(low_bits), low << low.const_like(32 - low_bits)]
+    exponent = _exponent_bits(d).cast(_like(dtypes.uint32, d))
+    return words, exponent + exponent.const_like((31 - layout.bias) % 2**32)
 
-    `mantissa` is below one; its first `32 * parts` bits count. Bits of 2/pi that only contribute
-    multiples of 4 are skipped: what is left is a window of three words per part.
+
+def _turns(d: UOp, words: Sequence[int]) -> UOp:
+    """`abs(d) * 2/pi` modulo 4 as a fixed point number with 62 fraction bits, in uint64.
+
+    Bits of 2/pi that only contribute multiples of 4 are skipped: what is left is a window of three
+    words for each word of the significand.
     """
-    wide = _like(dtypes.uint64, mantissa)
+    wide = _like(dtypes.uint64, d)
+    significand, start = _mantissa_words(d)
+    parts = len(significand)
     # zeros stand for the bits before the binary point, and for the window of a later part
     padded = (0,) * (1 + parts) + tuple(words)
-    start = (exponent + exponent.const_like(30)).cast(wide)
-    first, shift = start >> start.const_like(5), start & start.const_like(31)
-    raw = _window(padded, first, 3 + parts)
-    word_bits = start.const_like(32)
+    shift = start & start.const_like(31)
+    raw = _window(padded, start >> start.const_like(5), 3 + parts)
+    # two shifts, because one by 32 is undefined
+    complement = shift.const_like(31) - shift
     aligned = [
-        (((left << word_bits) | right) << shift) >> word_bits for left, right in zip(raw, raw[1:])
+        ((left << shift) | ((right >> right.const_like(1)) >> complement)).cast(wide)
+        for left, right in zip(raw, raw[1:])
     ]
     total = None
-    rest = mantissa
-    for part in range(parts):
-        scaled = rest * rest.const_like(2.0**32)
-        m = scaled.cast(wide)
-        rest = scaled - m.cast(rest.dtype)
+    for part, m in enumerate(significand):
         # a later part is worth 32 binary places less: its window starts one word earlier
         w0, w1, w2 = aligned[parts - 1 - part : parts + 2 - part]
+        word_bits = m.const_like(32)
         term = ((m * w0) << word_bits) + m * w1 + ((m * w2) >> word_bits)
         total = term if total is None else total + term
     assert total is not None
@@ -190,9 +208,7 @@ def payne_hanek_reduction(d: UOp) -> tuple[UOp, UOp]:
     for `2**-30 < abs(d) < 2**126`; for float16 `r` is float32."""
     if d.dtype.scalar() is dtypes.float16:
         d = d.cast(_like(dtypes.float32, d))
-    mantissa, exponent = frexp(d)
-    parts = 2 if d.dtype.scalar() is dtypes.float64 else 1
-    turns = _turns(mantissa, exponent, tables.WORDS_OF_TWO_OVER_PI[: 5 + parts], parts)
+    turns = _turns(d, tables.WORDS_OF_TWO_OVER_PI[:7])
     fraction = (turns & turns.const_like((1 << 62) - 1)).cast(d.dtype)
     r = fraction * d.const_like(math.pi / 2**63) - d.const_like(math.pi / 2)
     quadrant = (turns >> turns.const_like(62)).cast(_like(dtypes.int32, d))
@@ -204,8 +220,7 @@ def _large_angle_reduction(d: UOp) -> tuple[UOp, UOp]:
     is the lowest bit of `q`."""
     is_double = d.dtype.scalar() is dtypes.float64
     words = tables.WORDS_OF_TWO_OVER_PI[:34] if is_double else tables.WORDS_OF_TWO_OVER_PI[:6]
-    mantissa, exponent = frexp(d)
-    turns = _turns(mantissa, exponent, words, 2 if is_double else 1)
+    turns = _turns(d, words)
     # turns counts quarters with 62 fraction bits, so halves with 63
     odd = (turns + turns.const_like(1 << 62)) >> turns.const_like(63)
     signed = (turns - (odd << odd.const_like(63))).bitcast(_like(dtypes.int64, d))
@@ -234,7 +249,7 @@ def xsin(d: UOp) -> UOp:
     r_small, q_small = cody_waite_reduction(is_small.where(d, d.const_like(0.0)))
     r_large, q_large = _large_angle_reduction(size)
     r = is_small.where(r_small, (d < 0.0).where(-r_large, r_large))
-    odd = is_small.where(_is_odd(q_small), _is_odd(q_large))
+    odd = is_small.where(_is_odd(q_small), q_large.ne(q_large.const_like(0)))
     sine = trig_poly(r, tables.SINE_FLOAT32, tables.SINE_FLOAT64)
     return (size < math.inf).where(odd.where(-sine, sine), d.const_like(math.nan))
 
