@@ -1,19 +1,20 @@
 """The compiled core: graph nodes, walks, pattern matching, rewriting.
 
-Knows no operation by name and no other part of the package; what it needs from above is given to it with `install` (methods of
-the node), `set_hook` and `set_default_dtype`.
+Imports no other part of the package; what it needs from above is given to it: `bind` (operations and dtypes), `install` (methods
+of the node), `set_hook`. Layers: values < node < slots, walk < match < rewrite, arith, identity.
 """
 from tinygrad._core.arith import bind
 from tinygrad._core.identity import compare
 from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, match_all
 from tinygrad._core.node import UOp, check_table, get_hook, install, live_nodes, python_forms, set_hook
-from tinygrad._core.rewrite import graph_rewrite, graph_rewrite_map
+from tinygrad._core.rewrite import DEBUG, graph_rewrite, graph_rewrite_map
 from tinygrad._core.slots import cached, derived, slot_number, uop_derived
 from tinygrad._core.values import set_default_dtype
 from tinygrad._core.walk import substitute
 
 __all__ = [
     "BottomUpGate",
+    "DEBUG",
     "PatternMatcher",
     "Rule",
     "UOp",

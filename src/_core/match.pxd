@@ -46,6 +46,7 @@ cdef class Rule:
     cdef Instruction *program
     cdef int length
     cdef int registers
+    cdef int name_count
     cdef uint64_t need0
     cdef uint64_t need1
     cdef uint64_t root0
@@ -55,6 +56,7 @@ cdef class Rule:
     cdef int set_needs(self, object pattern) except -1
     cdef int set_parameters(self, dict registers) except -1
     cdef int set_native(self) except -1
+    cdef bint takes_context(self)
     cdef object invoke(self, PyObject **regs, object ctx)
     cdef object invoke_loose(self, PyObject **regs, object ctx)
 
@@ -64,6 +66,7 @@ cdef class PatternMatcher:
     cdef PyObject **by_op[128]
     cdef int by_op_count[128]
     cdef bint indexed
+    cdef uint64_t pure          # numbers of the pure rule sets this is the sum of, 0 when it is not pure
 
     cdef int make_index(self) except -1
 

@@ -257,6 +257,7 @@ cdef class Rule:
         self.title = getattr(self.function, "rule_name", None) or getattr(self.function, "__name__", "rule")
         compiler.collect_names(pattern)
         self.names = tuple(compiler.names)
+        self.name_count = len(self.names)
         self.set_roots(pattern)
         self.set_needs(pattern)
         compiler.node(pattern, -1, 0, compiler.register())
@@ -312,11 +313,13 @@ cdef class Rule:
         cdef list sources = [], keywords = []
         cdef int i
         self.call = self.function
-        try:
-            parameters = list(inspect.signature(self.function).parameters.values())
-        except (TypeError, ValueError):
-            self.loose = True
-            parameters = []
+        parameters = plain_parameters(self.function)
+        if parameters is None:
+            try:
+                parameters = list(inspect.signature(self.function).parameters.values())
+            except (TypeError, ValueError):
+                self.loose = True
+                parameters = []
         for p in parameters:
             if p.kind is p.VAR_KEYWORD:
                 self.loose = True
@@ -345,6 +348,13 @@ cdef class Rule:
             self.sources[i] = sources[i]
         self.keyword_names = tuple(keywords)
         return 0
+
+    cdef bint takes_context(self):
+        cdef int i
+        for i in range(self.parameters):
+            if self.sources[i] == -1:
+                return True
+        return self.loose
 
     cdef int set_native(self) except -1:
         """Takes the native body registered for a named rule of a single captured root."""
@@ -381,6 +391,30 @@ cdef class Rule:
             if self.sources[i] == -1:
                 found["ctx"] = ctx
         return self.call(**found)
+
+
+class _Parameter:
+    """What `set_parameters` reads of an inspect.Parameter, at a tenth of the cost."""
+
+    __slots__ = ("name", "default")
+    empty, VAR_KEYWORD, VAR_POSITIONAL, KEYWORD_ONLY, kind = object(), 1, 2, 3, 0
+
+    def __init__(self, name, default):
+        self.name = name
+        self.default = default
+
+
+cdef object plain_parameters(object function):
+    """The parameters of an ordinary function without * and **, None for anything else."""
+    if type(function) is not types.FunctionType or hasattr(function, "__wrapped__"):
+        return None
+    code = function.__code__
+    if code.co_flags & 0x0C or code.co_kwonlyargcount:
+        return None
+    names = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    missing = (_Parameter.empty,) * (len(names) - len(defaults))
+    return [_Parameter(n, d) for n, d in zip(names, missing + tuple(defaults))]
 
 
 cdef object root_ops(object pattern):
@@ -602,7 +636,7 @@ cdef int backtrack(Machine *m, int *option) noexcept:
 cdef object try_rule(Rule rule, UOp u, object ctx):
     """The result of one rule on one node: every way to match is tried until the function answers."""
     cdef Machine m
-    cdef int place = 0, option = 0, names = len(rule.names)
+    cdef int place = 0, option = 0, names = rule.name_count
     m.choices = &m.few_choices[0]
     m.choice_count = 0
     m.choice_size = INLINE_CHOICES
@@ -658,7 +692,9 @@ cdef object match_node(PatternMatcher pm, UOp u, object ctx):
         rule = <Rule>rules[i]
         if (rule.need0 & ~u.below0) or (rule.need1 & ~u.below1):
             continue
-        if rule.native is not NULL and check(&rule.program[0], u):
+        if not check(&rule.program[0], u):
+            continue
+        if rule.native is not NULL:
             result = rule.native(u)
             if result is NotImplemented:
                 result = try_rule(rule, u, ctx)
@@ -675,6 +711,35 @@ cdef object apply_rules(object pm, UOp u, object ctx):
     if type(pm) is PatternMatcher:
         return match_node(<PatternMatcher>pm, u, ctx)
     return pm.rewrite(u, ctx)
+
+
+# Sets of pure rules are numbered, so that a node can note which of them leave its graph as it is.
+cdef int pure_sets = 0
+
+
+cdef uint64_t pure_set(list rules) except? 0:
+    """A bit of its own for a set of rules whose results depend on the node alone, 0 for any other set.
+
+    Rules made by the rule helper (they carry a rule_name) are pure unless they take ctx or close over something.
+    """
+    global pure_sets
+    cdef Rule rule
+    if pure_sets >= 63 or not rules:
+        return 0
+    for rule in rules:
+        if not hasattr(rule.function, "rule_name") or rule.takes_context():
+            return 0
+        if getattr(rule.function, "__closure__", None) is not None:
+            return 0
+    pure_sets += 1
+    return <uint64_t>1 << (pure_sets - 1)
+
+
+cdef uint64_t joined(PatternMatcher a, PatternMatcher b) noexcept:
+    """The bits of a sum of rule sets: 0 when a part is not pure."""
+    if (a.pure or not a.rules) and (b.pure or not b.rules):
+        return a.pure | b.pure
+    return 0
 
 
 cdef class PatternMatcher:
@@ -697,6 +762,7 @@ cdef class PatternMatcher:
         for entry in patterns:
             rules.append(entry if isinstance(entry, Rule) else Rule(entry[0], entry[1]))
         self.rules = rules
+        self.pure = pure_set(rules) if type(self) is PatternMatcher else 0
 
     @property
     def patterns(self):
@@ -727,9 +793,16 @@ cdef class PatternMatcher:
         return match_node(self, uop, ctx)
 
     def __add__(self, other):
+        cdef PatternMatcher both
         if not isinstance(self, PatternMatcher) or not isinstance(other, PatternMatcher):
             return NotImplemented
-        return type(self)((<PatternMatcher>self).rules + (<PatternMatcher>other).rules)
+        if type(self) is not PatternMatcher:
+            return type(self)((<PatternMatcher>self).rules + (<PatternMatcher>other).rules)
+        both = PatternMatcher(())
+        both.rules = (<PatternMatcher>self).rules + (<PatternMatcher>other).rules
+        if type(other) is PatternMatcher:
+            both.pure = joined((<PatternMatcher>self), <PatternMatcher>other)
+        return both
 
     def __len__(self):
         return len(self.rules)

@@ -8,22 +8,23 @@ from libc.stdint cimport uint64_t, uint32_t, int32_t
 
 
 cdef class UOp:
+    # Walks touch the first of these, so that they lie in one or two cache lines.
     cdef object __weakref__
-    cdef object op
-    cdef object dtype
+    cdef uint64_t mark          # last walk that met the node
     cdef tuple src
-    cdef object arg
-    cdef object tag
-    cdef PyObject *info
     cdef Py_hash_t hash
-    cdef PyObject *chain
-    cdef PyObject **slots
-    cdef uint64_t mark
-    cdef uint64_t below0
-    cdef uint64_t below1
-    cdef uint64_t normal        # rule sets that leave this graph as it is (see rewrite.pyx)
+    cdef PyObject *chain        # next node in the chain of the table
     cdef int32_t opnum
     cdef int32_t depth
+    cdef PyObject *info         # DTypeInfo of dtype, borrowed
+    cdef object op
+    cdef object dtype
+    cdef object arg
+    cdef object tag
+    cdef PyObject **slots       # cached properties
+    cdef uint64_t below0        # operations among the sources
+    cdef uint64_t below1
+    cdef uint64_t normal        # rule sets that leave this graph as it is (see rewrite.pyx)
     cdef uint32_t nslots
     cdef uint32_t flags
 

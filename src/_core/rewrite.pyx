@@ -8,6 +8,7 @@ nothing changes. Iterative: the depth of the graph does not matter. Nothing is k
 from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, realloc
 
 from tinygrad._core.match cimport PatternMatcher, apply_rules, last_rule
@@ -15,6 +16,7 @@ from tinygrad._core.node cimport UOp, make_node
 from tinygrad._core.walk cimport postorder
 
 from tinygrad._core.match import BottomUpGate
+from tinygrad._core.node import check_table
 
 cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM_RAW "PyTuple_GET_ITEM" (object, Py_ssize_t)
@@ -22,6 +24,21 @@ cdef extern from "Python.h":
     object PyTuple_New(Py_ssize_t)
     void PyTuple_SET_ITEM_RAW "PyTuple_SET_ITEM" (object, Py_ssize_t, PyObject *)
     void Py_XDECREF(PyObject *)
+
+cdef extern from *:
+    """
+    #ifdef CORE_DEBUG
+    #define core_debug 1
+    #else
+    #define core_debug 0
+    #endif
+    """
+    bint core_debug
+
+# Whether this is a debug build (CFLAGS=-DCORE_DEBUG): then the node table is verified after every hundredth rewrite, and what
+# the normal-form marks promise is tried.
+DEBUG = bool(core_debug)
+cdef long long runs = 0
 
 cdef enum:
     ENTER = 0           # the node has not been looked at
@@ -50,6 +67,7 @@ cdef class Rewriter:
     cdef Py_ssize_t depth
     cdef Py_ssize_t size
     cdef long long limit
+    cdef uint64_t pure      # bits of the rule sets, when all are pure: nodes with these bits are in normal form
 
     def __cinit__(self):
         self.done = {}
@@ -73,6 +91,9 @@ cdef class Rewriter:
             self.size = self.size * 2 + 64
         if steps > self.limit:
             self.judge_length(steps)
+        if self.pure and (u.normal & self.pure) == self.pure:
+            PyDict_SetItem(self.done, u, u)
+            return 0
         PyDict_SetItem(self.done, u, None)
         made = &self.frames[self.depth]
         made.node = <PyObject *>u
@@ -87,6 +108,7 @@ cdef class Rewriter:
     cdef int leave(self, Frame *frame, UOp result) except -1:
         """Notes the result of the top frame and closes it."""
         PyDict_SetItem(self.done, <object>frame.node, result)
+        result.normal |= self.pure
         Py_XDECREF(frame.current)
         frame.current = NULL
         self.depth -= 1
@@ -189,7 +211,8 @@ cdef class Rewriter:
         Py_XDECREF(frame.current)
         frame.current = <PyObject *>fresh
         frame.stage = REPLACED
-        self.enter(fresh, frame.steps + 1)
+        frame.steps += 1
+        self.enter(fresh, frame.steps)
         return 0
 
     cdef int step(self) except -1:
@@ -207,6 +230,8 @@ cdef class Rewriter:
                 cur = self.descend(frame, u, &gated)
                 frame = &self.frames[mine]
                 if gated:
+                    # what lies below was not visited, so nothing is known of its form
+                    self.pure = 0
                     return self.leave(frame, cur)
                 if cur is not u:
                     known = PyDict_GetItem(self.done, cur)
@@ -239,7 +264,23 @@ cdef class Rewriter:
             while self.depth:
                 self.step()
             known = PyDict_GetItem(self.done, sink)
+            if core_debug:
+                self.verify(<UOp>known)
         return <UOp>known
+
+    cdef int verify(self, UOp result) except -1:
+        """Debug builds: the table is sound, and no pure rule changes a result that is marked as in normal form."""
+        global runs
+        cdef UOp u
+        runs += 1
+        if runs % 100 == 0:
+            check_table()
+        if self.pure and self.pm is not None and runs % 10 == 0:
+            for u in postorder(result):
+                found = apply_rules(self.pm, u, self.ctx)
+                if found is not None and found is not u:
+                    raise AssertionError(f"{u.op} node is marked as in normal form, but {<object>last_rule()!r} changes it")
+        return 0
 
 
 cdef PyObject *rule_of(object pm) noexcept:
@@ -253,11 +294,23 @@ cdef int need_node(object found) except -1:
     return 0
 
 
+cdef uint64_t purity(object pm, object bpm):
+    """The bits of the rule sets of a run, 0 when some are not pure."""
+    cdef uint64_t out
+    if type(pm) is not PatternMatcher or not (bpm is None or type(bpm) is PatternMatcher):
+        return 0
+    out = (<PatternMatcher>pm).pure
+    if bpm is not None:
+        out = out | (<PatternMatcher>bpm).pure if out and (<PatternMatcher>bpm).pure else 0
+    return out
+
+
 cdef Rewriter new_rewriter(pm, ctx, bint bottom_up, bpm):
     cdef Rewriter out = Rewriter()
     out.pm = None if bottom_up else pm
     out.bpm = pm if bottom_up else bpm
     out.ctx = ctx
+    out.pure = purity(pm, bpm)
     return out
 
 

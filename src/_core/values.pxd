@@ -24,7 +24,13 @@ cdef class DTypeInfo:
     cdef Kind kind                  # UNKNOWN until `known` has looked
 
 
-cdef uint64_t mix(uint64_t seed, uint64_t value) noexcept
+cdef inline uint64_t mix(uint64_t seed, uint64_t value) noexcept:
+    """One round of the splitmix64 finaliser over the running value (Steele, Lea, Flood 2014)."""
+    seed ^= value + <uint64_t>0x9E3779B97F4A7C15 + (seed << 6) + (seed >> 2)
+    seed = (seed ^ (seed >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    return seed ^ (seed >> 27)
+
+
 cdef uint64_t stable_hash(object value) except? 0
 cdef bint same_value(object a, object b) except -1
 cdef bint plain(object value) noexcept

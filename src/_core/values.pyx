@@ -41,13 +41,6 @@ def set_node_type(kind):
     node_type = kind
 
 
-cdef uint64_t mix(uint64_t seed, uint64_t value) noexcept:
-    """One round of the splitmix64 finaliser over the running value (Steele, Lea, Flood 2014)."""
-    seed ^= value + <uint64_t>0x9E3779B97F4A7C15 + (seed << 6) + (seed >> 2)
-    seed = (seed ^ (seed >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    return seed ^ (seed >> 27)
-
-
 cdef uint64_t hash_bytes(const char *data, Py_ssize_t size) noexcept:
     """FNV-1a over the bytes."""
     cdef uint64_t value = <uint64_t>0xCBF29CE484222325

@@ -17,6 +17,19 @@ cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM_RAW "PyTuple_GET_ITEM" (object, Py_ssize_t)
     Py_ssize_t PyTuple_GET_SIZE(object)
 
+cdef extern from *:
+    """
+    /* Private and, from Python 3.13 on, out of reach: sets an item whose hash is known. */
+    #define core_prefetch(p) __builtin_prefetch(p)
+    #if PY_VERSION_HEX < 0x030D0000
+    #define core_set_known(d, k, v, h) _PyDict_SetItem_KnownHash(d, k, v, h)
+    #else
+    #define core_set_known(d, k, v, h) PyDict_SetItem(d, k, v)
+    #endif
+    """
+    void prefetch "core_prefetch" (const void *) noexcept
+    int set_known "core_set_known" (dict, PyObject *, object, Py_hash_t) except -1
+
 
 cdef int push(Stack *stack, PyObject *node) except -1:
     """Puts a node on the stack (borrowed: the caller keeps the graph alive)."""
@@ -35,30 +48,41 @@ cdef int push(Stack *stack, PyObject *node) except -1:
 
 cdef dict postorder(UOp root):
     """Every node at or below the root, sources first."""
-    cdef dict out = {}
     cdef Stack stack = Stack(NULL, 0, 0)
     cdef uint64_t epoch = next_epoch()
     cdef Step *top
     cdef PyObject *below
-    cdef object src
+    cdef PyObject *src
+    cdef dict out = {}
+    cdef Py_ssize_t i
     root.mark = epoch
     try:
         push(&stack, <PyObject *>root)
         while stack.count:
             top = &stack.items[stack.count - 1]
-            src = (<UOp>top.node).src
-            if top.at < PyTuple_GET_SIZE(src):
-                below = PyTuple_GET_ITEM_RAW(src, top.at)
+            src = sources_of(top.node)
+            if top.at == 0:
+                # large graphs do not fit the cache: fetch all sources while the first one is walked
+                for i in range(1, PyTuple_GET_SIZE(<object>src)):
+                    prefetch(PyTuple_GET_ITEM_RAW(<object>src, i))
+            if top.at < PyTuple_GET_SIZE(<object>src):
+                below = PyTuple_GET_ITEM_RAW(<object>src, top.at)
                 top.at += 1
                 if (<UOp>below).mark != epoch:
                     (<UOp>below).mark = epoch
+                    prefetch(sources_of(below))
                     push(&stack, below)
             else:
                 stack.count -= 1
-                PyDict_SetItem(out, <object>top.node, None)
+                set_known(out, top.node, None, (<UOp>top.node).hash)
     finally:
         free(stack.items)
     return out
+
+
+cdef inline PyObject *sources_of(PyObject *node) noexcept:
+    """The tuple of sources, borrowed."""
+    return <PyObject *>(<UOp>node).src
 
 
 cdef dict gated_postorder(UOp root, gate):
