@@ -1,0 +1,420 @@
+"""From kernel graphs to launches: order, memory plan, caches on disk, runners, interpreter."""
+
+import itertools
+import os
+import pickle
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from tinygrad import Device, Tensor, Variable, dtypes
+from tinygrad.device import Buffer
+from tinygrad.engine import program_cache
+from tinygrad.engine.memory import _internal_memory_planner
+from tinygrad.engine.realize import (
+    BufferCopy,
+    BufferXfer,
+    CompiledRunner,
+    ExecItem,
+    ViewOp,
+    get_program,
+    get_runner,
+    run_schedule,
+)
+from tinygrad.engine.schedule import _in_order, schedule_cache
+from tinygrad.helpers import Context, GlobalCounters
+from tinygrad.runtime.support.memory import TLSFAllocator
+from tinygrad.uop.ops import KernelInfo, Ops, UOp
+
+
+def kernel_of(tensor):
+    return tensor.schedule()[-1]
+
+
+# ---- order
+
+
+def test_soft_waits_hold_where_they_can():
+    # 1 overwrites what 0 and 2 read
+    assert _in_order([set(), set(), set()], [set(), {0, 2}, set()]) == [0, 2, 1]
+
+
+def test_a_reader_of_the_new_version_comes_after():
+    assert _in_order([set(), set(), {1}], [set(), {0, 2}, set()]) == [0, 1, 2]
+
+
+def test_circles_are_found():
+    with pytest.raises(RuntimeError, match="circle"):
+        _in_order([{1}, {0}], [set(), set()])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_orders(seed):
+    draw, count = random.Random(seed), 30
+    hard = [{j for j in range(i) if draw.random() < 0.1} for i in range(count)]
+    names = draw.sample(range(count), count)
+    renamed = [set() for _ in range(count)]
+    for i, waits in enumerate(hard):
+        renamed[names[i]] = {names[j] for j in waits}
+    order = _in_order(renamed, [set() for _ in range(count)])
+    place = {n: i for i, n in enumerate(order)}
+    assert sorted(order) == list(range(count))
+    assert all(place[b] < place[a] for a in range(count) for b in renamed[a])
+
+
+def test_old_values_are_read_before_they_are_overwritten():
+    a = Tensor([1.0, 2.0, 3.0]).contiguous().realize()
+    b = a + 1
+    a.assign(a * 10)
+    c = a + 2
+    Tensor.realize(c, b, a)
+    assert (a.tolist(), b.tolist(), c.tolist()) == ([10, 20, 30], [2, 3, 4], [12, 22, 32])
+
+
+# ---- schedules
+
+
+def test_one_plan_for_equal_graphs():
+    schedule_cache.clear()
+    x, y = (Tensor([k, 2.0]).contiguous().realize() for k in (1.0, 5.0))
+    size = len(schedule_cache)
+    assert (x * 3 + 1).tolist() == [4.0, 7.0]
+    grown = len(schedule_cache)
+    assert (y * 3 + 1).tolist() == [16.0, 7.0]
+    assert len(schedule_cache) == grown > size
+
+
+def test_one_plan_for_every_bound_value():
+    x = Tensor([1.0, 2.0, 4.0, 8.0]).contiguous().realize()
+    sums = [x[: Variable("n", 1, 4).bind(n)].sum().item() for n in (1, 2, 3, 4, 2)]
+    assert sums == [1.0, 3.0, 7.0, 15.0, 3.0]
+
+
+def test_one_variable_with_two_values():
+    x = Tensor([1.0, 2.0, 4.0]).contiguous().realize()
+    v = Variable("n", 1, 3)
+    with pytest.raises(RuntimeError, match="variable n is bound to 1 and to 2"):
+        (x[: v.bind(1)].sum() + x[: v.bind(2)].sum()).realize()
+
+
+def test_a_kept_plan_holds_no_memory():
+    def once():
+        return (Tensor.ones(1000).contiguous() + 1).contiguous().sum().item()
+
+    once()
+    before = GlobalCounters.mem_used
+    for _ in range(3):
+        once()
+    assert GlobalCounters.mem_used == before
+
+
+def test_the_list_is_used_up():
+    items = (Tensor.ones(4).contiguous() + 1).contiguous().schedule()
+    run_schedule(items)
+    assert items == []
+
+
+def test_errors_say_where():
+    item = ExecItem(UOp(Ops.NOOP), [])
+    with pytest.raises(RuntimeError, match="a schedule holds kernels"):
+        item.lower()
+    with pytest.raises(RuntimeError, match="no buffer in slot 0"):
+        ExecItem(UOp(Ops.COPY), [None]).lower()
+
+
+# ---- memory plan
+
+
+def intervals(steps):
+    life = {}
+    for number, step in enumerate(steps):
+        for buf in step:
+            first, _ = life.get(buf.base, (number, number))
+            life[buf.base] = (first, number)
+    return life
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_buffers_alive_together_never_overlap(seed):
+    draw = random.Random(seed)
+    bases = [Buffer("CPU", draw.choice((1, 100, 1000, 5000)), dtypes.int8) for _ in range(40)]
+    kept = draw.sample(bases, 4)
+    for b in kept:
+        b.ref(1)
+    pool = bases + [b.view(1, dtypes.int8, b.size - 1) for b in draw.sample(bases, 10)]
+    steps = [draw.sample(pool, draw.randint(1, 4)) for _ in range(60)]
+    moved = _internal_memory_planner(steps)
+    life = intervals(steps)
+    assert not any(b in moved for b in kept)
+    placed = [(b, moved[b].offset, moved[b].nbytes) for b in life if b in moved]
+    for (a, at, size), (b, bt, more) in itertools.combinations(placed, 2):
+        together = life[a][0] <= life[b][1] and life[b][0] <= life[a][1]
+        assert not together or at + size <= bt or bt + more <= at
+    for step in steps:
+        for buf in step:
+            if buf.base in moved and buf is not buf.base:
+                assert moved[buf].offset == moved[buf.base].offset + buf.offset
+    peak = max((at + size for _, at, size in placed), default=0)
+    assert peak <= sum(size + 256 for _, _, size in placed)
+
+
+def test_equal_temporaries_in_a_row_need_two_places():
+    row = [Buffer("CPU", 1024, dtypes.int8) for _ in range(50)]
+    moved = _internal_memory_planner([row[i : i + 2] for i in range(49)])
+    assert moved[row[0]].base.nbytes == 2048
+
+
+def test_a_device_without_views_reuses_whole_buffers():
+    row = [Buffer("NPY", 64, dtypes.int8) for _ in range(6)]
+    moved = _internal_memory_planner([row[i : i + 2] for i in range(5)])
+    assert len({moved.get(b, b) for b in row}) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranges_are_handed_out_once(seed):
+    draw = random.Random(seed)
+    size = draw.choice((1 << 12, 1 << 16))
+    ranges = TLSFAllocator(size, base=draw.choice((0, 64)), block_size=draw.choice((1, 16, 256)))
+    used = {}
+    for _ in range(300):
+        if used and draw.random() < 0.45:
+            start = draw.choice(list(used))
+            ranges.free(start)
+            del used[start]
+            continue
+        want, align = draw.randint(1, size // 8), draw.choice((1, 16, 64))
+        try:
+            start = ranges.alloc(want, align)
+        except MemoryError:
+            continue
+        assert start % align == 0 and ranges.base <= start <= ranges.base + size - want
+        assert all(s + n <= start or start + want <= s for s, n in used.items())
+        used[start] = want
+    for start in used:
+        ranges.free(start)
+    assert ranges.alloc(size) == ranges.base  # all of it is one piece again
+    with pytest.raises(ValueError, match="nothing is allocated at"):
+        ranges.free(ranges.base + 1)
+
+
+# ---- programs and runners
+
+
+def test_only_a_rendered_program_runs():
+    item = kernel_of(Tensor.ones(4).contiguous() + 1)
+    program = get_program(item.ast, Device["CPU"].renderer)
+    with pytest.raises(TypeError, match="got Ops.SINK"):
+        CompiledRunner(item.ast)
+    with pytest.raises(TypeError, match="SINK, DEVICE, LINEAR"):
+        CompiledRunner(program.replace(src=program.src[:3]))
+    with pytest.raises(TypeError, match="needs the SINK"):
+        get_program(program, Device["CPU"].renderer)
+
+
+def test_opts_have_one_place():
+    ast = kernel_of(Tensor.ones(4).contiguous() + 1).ast.replace(arg=KernelInfo())
+    with pytest.raises(ValueError, match="put them there as opts_to_apply"):
+        get_program(ast, Device["CPU"].renderer, opts=[])
+
+
+def test_equal_kernels_are_one_runner():
+    first, second = (kernel_of(Tensor.full((7,), 3.0).contiguous() + 1.25).ast for _ in range(2))
+    assert get_runner("CPU", first) is get_runner("CPU", second)
+    other = get_runner("CPU:1", first)
+    assert other.device == "CPU:1" and other.lib is get_runner("CPU", first).lib
+
+
+def test_a_loaded_runner_compiles_nothing(monkeypatch):
+    x = Tensor([1.0, 2.0]).contiguous().realize()
+    item = kernel_of(x + 41).lower()
+    data = pickle.dumps(item.prg)
+    monkeypatch.setattr(Device["CPU"].compiler, "compile_cached", None)
+    loaded = pickle.loads(data)
+    item.bufs[0].ensure_allocated()
+    loaded(item.bufs, {})
+    assert item.bufs[0].numpy().tolist() == [42.0, 43.0]
+
+
+def test_a_missing_value_is_named():
+    x = Tensor([1.0, 2.0, 4.0]).contiguous().realize()
+    out = (x[: Variable("n", 1, 3).bind(2)] * 2).sum()
+    item = out.schedule_with_vars()[0][-1].lower()
+    with pytest.raises(KeyError, match="needs a value of variable 'n'"):
+        item.run({})
+
+
+def test_copies_and_views():
+    a, b = (Buffer("CPU", 4, dtypes.int32).allocate() for _ in range(2))
+    other = Buffer("CPU:1", 4, dtypes.int32).allocate()
+    a.copyin(memoryview(np.arange(4, dtype=np.int32)))
+    BufferCopy(16, "CPU", "CPU")([b, a], {})
+    BufferXfer(16, "CPU:1", "CPU")([other, b], {}, wait=True)
+    assert other.numpy().tolist() == [0, 1, 2, 3]
+    with pytest.raises(RuntimeError, match="a copy is between equals"):
+        BufferCopy(16, "CPU", "CPU")([b, Buffer("CPU", 3, dtypes.int32).allocate()], {})
+    with pytest.raises(RuntimeError, match="should be a view of"):
+        ViewOp(a)([a, b], {})
+
+
+def test_counters_and_lines(capsys):
+    x = Tensor.ones(64, 64).contiguous().realize()
+    y = (x + 1).contiguous()
+    GlobalCounters.reset()
+    with Context(DEBUG=2):
+        y.realize()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("***")]
+    assert GlobalCounters.kernel_count == len(lines) == 1
+    assert GlobalCounters.global_ops >= 64 * 64 and GlobalCounters.global_mem >= 2 * 4 * 64 * 64
+    assert "CPU" in lines[0] and "GFLOPS" in lines[0]
+
+
+def test_threads():
+    """Tensors may be realized from several threads at once."""
+    errors = []
+
+    def work(k):
+        try:
+            for i in range(10):
+                x = Tensor([float(k), float(i)]).contiguous()
+                assert ((x + 1) * 2).tolist() == [2.0 * k + 2, 2.0 * i + 2]
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+# ---- kernels kept on disk
+
+_RUN = """
+import tinygrad.codegen as codegen
+lowered = []
+real = codegen.full_rewrite_to_program
+codegen.full_rewrite_to_program = lambda *a: (lowered.append(a), real(*a))[1]
+from tinygrad import Tensor, Variable
+x = Tensor([[1., 2.], [3., 4.]]).contiguous().realize()
+v = Variable("v", 1, 2).bind(2)
+print((x @ x).sum(1).tolist(), x[:v].sum().item(), x.half().max(0).tolist(), (x > 2).tolist())
+print(len(lowered))
+"""
+_RIGHT = "[17.0, 37.0] 10.0 [3.0, 4.0] [[False, False], [True, True]]"
+
+
+def run_process(cache):
+    env = {**os.environ, "CACHEDB": str(cache), "CPU": "1"}
+    done = subprocess.run([sys.executable, "-c", _RUN], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    values, count = done.stdout.strip().splitlines()
+    assert values == _RIGHT
+    return int(count)
+
+
+def test_a_second_process_lowers_nothing(tmp_path):
+    cache = tmp_path / "cache.db"
+    assert run_process(cache) > 0
+    assert run_process(cache) == 0
+
+
+def _flip(data):
+    return bytes(b ^ 0x55 for b in data)
+
+
+_DAMAGE = {
+    "flipped": lambda tbl, val: _flip(val),
+    "truncated": lambda tbl, val: val[: len(val) // 2],
+    "emptied": lambda tbl, val: b"",
+    "another kind": lambda tbl, val: pickle.dumps(17),
+}
+
+
+@pytest.mark.parametrize("damage", list(_DAMAGE))
+def test_damaged_entries_are_misses(tmp_path, damage):
+    cache = tmp_path / "cache.db"
+    first = run_process(cache)
+    with sqlite3.connect(cache) as db:
+        for tbl, key, val in db.execute("SELECT tbl, key, val FROM entries").fetchall():
+            changed = (_DAMAGE[damage](tbl, val), tbl, key)
+            db.execute("UPDATE entries SET val = ? WHERE tbl = ? AND key = ?", changed)
+    assert run_process(cache) == first
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage" * 1000, b"SQLite format 3\x00" + b"\xff" * 4000]
+)
+def test_a_garbage_file_is_a_miss(tmp_path, content):
+    cache = tmp_path / "cache.db"
+    cache.write_bytes(content)
+    assert run_process(cache) > 0
+
+
+def test_wrong_rows_are_misses(monkeypatch):
+    ast = kernel_of(Tensor.full((5,), 2.0).contiguous() + 8.5).ast.replace(arg=KernelInfo())
+    renderer = Device["CPU"].renderer
+    good = program_cache.to_rows(get_program(ast, renderer))
+    bad = [[], [("SINK",)], good[:-1], [*good, good[0]], [("NO_SUCH_OP", *good[0][1:])], "text", 5]
+    for rows in bad:
+        monkeypatch.setattr(program_cache, "diskcache_get", lambda table, key, rows=rows: rows)
+        assert program_cache.load_program(ast, renderer) is None
+    monkeypatch.setattr(program_cache, "diskcache_get", lambda table, key: good)
+    assert program_cache.load_program(ast, renderer).src[3].arg
+
+
+def test_rows_give_the_same_nodes():
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]]).contiguous().realize()
+    for t in (x @ x, x.half().sum(), (x.int() // 3).max(0), x[: Variable("v", 1, 2).bind(2)] * 2):
+        program = get_program(t.schedule_with_vars()[0][-1].ast, Device["CPU"].renderer)
+        assert program_cache.from_rows(program_cache.to_rows(program)) is program
+
+
+def test_switches_that_change_code_are_in_the_key():
+    ast = kernel_of(Tensor.full((5,), 2.0).contiguous() + 8.5).ast
+    renderer = Device["CPU"].renderer
+    keys = [program_cache._key(ast, renderer)]
+    for switch in ("NOOPT", "BEAM", "TRANSCENDENTAL", "DEVECTORIZE"):
+        with Context(**{switch: 5}):
+            keys.append(program_cache._key(ast, renderer))
+    assert len(set(keys)) == len(keys)
+    with Context(DEBUG=1, JIT=0):
+        assert program_cache._key(ast, renderer) == keys[0]
+
+
+# ---- the interpreter
+
+
+@pytest.mark.parametrize(
+    "dtype", [dtypes.float32, dtypes.float16, dtypes.int8, dtypes.uint32, dtypes.int64]
+)
+def test_interpreter_and_host_agree(dtype):
+    draw = np.random.default_rng(0)
+    a = Tensor(draw.integers(-9, 9, (6, 5)).astype(np.int32)).cast(dtype).realize()
+    b = Tensor(draw.integers(-9, 9, (5, 4)).astype(np.int32)).cast(dtype).realize()
+
+    def compute(place):
+        x, y = a.to(place), b.to(place)
+        parts = (
+            x @ y,
+            (x * 3 - 1).max(1),
+            x.permute(1, 0).pad(((1, 0), (0, 2))),
+            (x > 2).where(x, -x).sum(),
+        )
+        return [t.numpy() for t in parts]
+
+    for want, got in zip(compute("CPU"), compute("PYTHON"), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_interpreter_checks_bounds():
+    buf = UOp(Ops.DEFINE_GLOBAL, dtypes.int32.ptr(4), (), 0)
+    store = buf.index(UOp.const(dtypes.int32, 9), ptr=True).store(UOp.const(dtypes.int32, 1))
+    runner = get_runner("PYTHON", store.sink(arg=KernelInfo(opts_to_apply=())))
+    with pytest.raises(IndexError, match="element 9 of buffer 0, which has 4"):
+        runner([Buffer("PYTHON", 4, dtypes.int32).allocate()], {})
