@@ -108,7 +108,10 @@ def _compare(pair, u: UOp, result: UOp, leaves: dict, unsafe: str | None) -> Non
     if unsafe is not None:
         finite = np.isfinite(before.astype(np.float64)) & np.isfinite(after.astype(np.float64))
         with np.errstate(all="ignore"):
-            near = np.isclose(before.astype(np.float64), after.astype(np.float64), rtol=1e-6)
+            rtol = 1e-3 if "subnormal" in unsafe else 1e-6
+            near = np.isclose(
+                before.astype(np.float64), after.astype(np.float64), rtol=rtol, atol=rtol * 1e-2
+            )
         same = near | ~finite
     else:
         same = _equal(before, after)
