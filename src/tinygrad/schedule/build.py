@@ -153,7 +153,8 @@ class Build:
             self.memories[u] = Memory(self._after_version(u, base.token), layout)
         elif u.op in (Ops.MSELECT, Ops.MSTACK):
             parts = [self.memories[view_base(s)] for s in u.src]
-            self.memories[u] = Memory(u.replace(src=tuple(p.token for p in parts)), parts[0].layout)
+            layout = tuple(upper_bound(size) for size in u.shape)
+            self.memories[u] = Memory(u.replace(src=tuple(p.token for p in parts)), layout)
 
     def _after_version(self, u: UOp, token: UOp) -> UOp:
         """The version that an AFTER names: made by a custom kernel here, or by kernels of before."""

@@ -79,7 +79,37 @@ def make_copy_dense(copy: UOp) -> UOp | None:
         return put_views(base.replace(src=copy.src[1:]), views)
     if is_dense_memory(source):
         return None
-    return copy.replace(src=(source.contiguous(), *copy.src[1:]))
+    return copy.replace(src=(_as_dense(source), *copy.src[1:]))
+
+
+def make_parts_dense(stack: UOp) -> UOp | None:
+    """The parts of a tensor on several devices are in memory, or the same constant everywhere."""
+    views, base = split_views(stack.src[0])
+    if base.op is Ops.CONST:
+        forms = [split_views(part) for part in stack.src]
+        sizes = [[view.src[1:] for view in chain] for chain, _ in forms]
+        same = all(size == sizes[0] and form[1].arg == base.arg for size, form in zip(sizes, forms))
+        if same and all(part.op is Ops.CONST for _, part in forms):
+            devices = UOp(Ops.DEVICE, arg=stack.device)
+            return put_views(base.replace(src=(devices,)), views)
+    if all(is_dense_memory(part) for part in stack.src):
+        return None
+    return stack.replace(src=tuple(_as_dense(part) for part in stack.src))
+
+
+def _as_dense(u: UOp) -> UOp:
+    return u if is_dense_memory(u) else UOp(Ops.CONTIGUOUS, u.dtype, (u,))
+
+
+def make_selected_dense(select: UOp) -> UOp | None:
+    """One part of a tensor on several devices: of memory, or of a constant."""
+    views, base = split_views(select.src[0])
+    if base.op is Ops.CONST:
+        device = UOp(Ops.DEVICE, arg=select.device)
+        return put_views(base.replace(src=(device,)), views)
+    if is_dense_memory(select.src[0]):
+        return None
+    return select.replace(src=(_as_dense(select.src[0]),))
 
 
 def make_target_memory(assign: UOp) -> UOp | None:
@@ -172,6 +202,8 @@ pm_cleanup = PatternMatcher(
             drop_contiguous,
         ),
         (UPat(Ops.COPY, name="copy"), make_copy_dense),
+        (UPat(Ops.MSTACK, name="stack"), make_parts_dense),
+        (UPat(Ops.MSELECT, name="select"), make_selected_dense),
         (UPat(Ops.ASSIGN, name="assign"), make_target_memory),
         (UPat(Ops.REDUCE_AXIS, name="reduce"), split_long_reduce),
     ]

@@ -33,15 +33,12 @@ def own_part(whole: UOp, axis: int, devices: tuple[str, ...]) -> UOp:
 
 def part_along(u: UOp, axis: int | None, devices: tuple[str, ...]) -> UOp:
     """What a device needs of an operand so that it fits parts along `axis`."""
-    have = u.arg if u.op is Ops.MULTI else None
-    part = u.src[0] if u.op is Ops.MULTI else u
-    if have == axis:
-        return part
-    if have is None:
-        return own_part(part, axis, devices)
-    raise RuntimeError(
-        f"operands are sharded along axis {axis} and axis {have}; shard them along one axis first"
-    )
+    if u.op is Ops.MULTI:
+        if u.arg == axis:
+            return u.src[0]
+        # pieces of another axis: everybody gets all of it first
+        u = u.src[0] if u.arg is None else gather(u, UOp(Ops.DEVICE, arg=devices))
+    return u if axis is None else own_part(u, axis, devices)
 
 
 # *** MULTI moves up ***
@@ -53,7 +50,7 @@ def lift_elementwise(u: UOp) -> UOp | None:
     if not sharded:
         return None
     devices = sharded[0].device
-    axis = next((s.arg for s in sharded if s.arg is not None), None)
+    axis = next((s.arg for s in reversed(sharded) if s.arg is not None), None)
     parts = tuple(part_along(s, axis, devices) for s in u.src)
     return u.replace(src=parts).multi(axis)
 
@@ -131,9 +128,15 @@ def lift_shrink(u: UOp, multi: UOp) -> UOp:
     return owner.copy_to_device(multi.device).multi(None)
 
 
-def lift_assign(u: UOp, multi: UOp) -> UOp:
-    value = part_along(u.src[1], multi.arg, multi.device)
-    return multi.src[0].assign(value).multi(multi.arg)
+def lift_assign(u: UOp) -> UOp | None:
+    """The target decides how the value is sharded."""
+    target, value = u.src
+    if target.op is Ops.MULTI:
+        part = part_along(value, target.arg, target.device)
+        return target.src[0].assign(part).multi(target.arg)
+    if value.op is not Ops.MULTI:
+        return None
+    return target.assign(part_along(value, None, value.device)).multi(None)
 
 
 def lift_allreduce(u: UOp, multi: UOp) -> UOp:
@@ -150,21 +153,24 @@ def lift_after(u: UOp, multi: UOp) -> UOp:
     return u.replace(src=(multi.src[0], *u.src[1:])).multi(multi.arg)
 
 
-def gather(u: UOp, multi: UOp) -> UOp:
+def copy_gathered(copy: UOp, multi: UOp) -> UOp:
     """A copy of a sharded tensor puts the pieces together where it goes."""
-    part, axis, place = multi.src[0], multi.arg, u.src[1]
+    place = copy.src[1]
+    whole = gather(multi, place)
+    return whole.multi(None) if isinstance(place.arg, tuple) else whole
+
+
+def gather(multi: UOp, place: UOp) -> UOp:
+    """All of a sharded tensor on one device, or on each of several."""
+    part, axis = multi.src[0], multi.arg
     if axis is None:
-        return _received(part.mselect(0).copy_to_device(place), place)
+        return part.mselect(0).copy_to_device(place)
     size, pieces = part.shape[axis], []
     for number in range(len(multi.device)):
         room = [(0, 0)] * len(part.shape)
         room[axis] = (size * number, size * (len(multi.device) - 1 - number))
         pieces.append(part.mselect(number).copy_to_device(place).pad(tuple(room)))
-    return _received(combine(Ops.ADD, pieces), place)
-
-
-def _received(u: UOp, place: UOp) -> UOp:
-    return u.multi(None) if isinstance(place.arg, tuple) else u
+    return combine(Ops.ADD, pieces)
 
 
 def combine(op: Ops, values: list[UOp]) -> UOp:
@@ -291,11 +297,11 @@ pm_multi = PatternMatcher(
         (UPat(Ops.FLIP, src=(_multi,), name="u"), lift_flip),
         (UPat(Ops.PAD, src=(_multi,), name="u", allow_any_len=True), lift_pad),
         (UPat(Ops.SHRINK, src=(_multi,), name="u", allow_any_len=True), lift_shrink),
-        (UPat(Ops.ASSIGN, src=(_multi,), name="u", allow_any_len=True), lift_assign),
+        (UPat(Ops.ASSIGN, name="u", custom_early_reject={Ops.MULTI}), lift_assign),
         (UPat(Ops.ALLREDUCE, src=(_multi,), name="u", allow_any_len=True), lift_allreduce),
         (UPat(Ops.CUSTOM_KERNEL, name="u", custom_early_reject={Ops.MULTI}), lift_custom),
         (UPat(Ops.AFTER, src=(_multi,), name="u", allow_any_len=True), lift_after),
-        (UPat(Ops.COPY, src=(_multi,), name="u", allow_any_len=True), gather),
+        (UPat(Ops.COPY, src=(_multi,), name="copy", allow_any_len=True), copy_gathered),
         (UPat(Ops.COPY, src=(UPat.var("source"), UPat()), name="copy"), copy_from_replica),
         (
             UPat(Ops.SHRINK, src=(UPat(Ops.COPY, name="copy"),), name="shrink", allow_any_len=True),

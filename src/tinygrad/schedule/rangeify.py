@@ -89,7 +89,8 @@ def replace_tensors(schedule: Schedule) -> None:
                 schedule.becomes[u] = new
                 break
     for u, clean in schedule.cleaned.items():
-        if clean in schedule.demand.stages and u not in schedule.becomes:
+        stored = clean in schedule.demand.stages or clean.op is Ops.MSTACK
+        if stored and u not in schedule.becomes:
             new = replacement.of(clean)
             if new is not None:
                 schedule.becomes[u] = new
