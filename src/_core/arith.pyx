@@ -132,7 +132,7 @@ cdef bint is_bare(UOp u) except -1:
     global shape_slot, device_slot
     if u.opnum == CONST and PyTuple_GET_SIZE(u.src) == 0:
         return True
-    if shape_slot is None:
+    if shape_slot is None or device_slot is None:
         shape_slot = derived_named("shape")
         device_slot = derived_named("device")
         if shape_slot is None or device_slot is None:
