@@ -332,7 +332,8 @@ class NetworkMixin(TensorCore):
         if align_corners and mode != "linear":
             raise AssertionError("align_corners option can only be set with linear mode")
         x = self
-        for axis, want in enumerate(size, self.ndim - len(size)):
+        # the last axis first: integer dtypes are rounded after each, as in PyTorch
+        for axis, want in reversed(list(enumerate(size, self.ndim - len(size)))):
             x = x._resize_axis(axis, want, mode, align_corners)
         return x if x.dtype is self.dtype else x.cast(self.dtype)
 

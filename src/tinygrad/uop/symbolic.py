@@ -25,6 +25,7 @@ from tinygrad.uop.rules import (
     divide,
     invalid,
     logic,
+    logistic,
     minmax,
     misc,
     mul,
@@ -102,6 +103,7 @@ def drop_empty_group(group: UOp) -> UOp | None:
 sym = symbolic + PatternMatcher(
     [
         *where.late_rules,
+        *logistic.rules,
         *vector.rules,
         *vector.index_push_rules,
         rule(
