@@ -28,6 +28,7 @@ from tinygrad.codegen.late.memory import (
     pm_gated_alternatives,
     pm_gates,
 )
+from tinygrad.codegen.late.splats import pm_splats
 from tinygrad.codegen.late.views import lower_views
 from tinygrad.codegen.late.width import split_vectors
 from tinygrad.helpers import SPEC
@@ -167,7 +168,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "post expand symbolic",
         "each copy has constants of its own",
-        rules=symbolic + pm_gates + pm_fold_gates + pm_empty_statements,
+        rules=symbolic + pm_splats + pm_gates + pm_fold_gates + pm_empty_statements,
     ),
     Pass(
         "devectorize",
@@ -182,7 +183,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "post index symbolic",
         "casts between widths fold, lanes of split vectors meet their sources",
-        rules=symbolic + pm_gates + pm_fold_gates + pm_empty_statements,
+        rules=symbolic + pm_splats + pm_gates + pm_fold_gates + pm_empty_statements,
     ),
     Pass("pre_matcher", "the target's own rules see ops before they are decomposed",
          rules=_target_matcher),

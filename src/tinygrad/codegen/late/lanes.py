@@ -46,27 +46,38 @@ def is_lane_range(u: UOp) -> bool:
     return u.op is Ops.RANGE and u.arg[-1] in (AxisType.UPCAST, AxisType.UNROLL)
 
 
+def _executions(scopes: Scopes, mask: int) -> int:
+    """How often a node inside the loops of `mask` is executed, about."""
+    times = 1
+    for r in scopes.members(mask):
+        times *= max(int(r.vmax) + 1, 1)
+    return times
+
+
 def choose_vector_axes(scopes: Scopes, forbidden: int) -> set[UOp]:
     """The lane ranges that become vector lanes; no node depends on two of them.
 
-    Each range earns points for accesses with stride 1 along it and loses some for strided ones; the
-    best is taken, then the best of those that never meet it, and so on.
+    Each range earns the executions of every access with stride 1 along it, and loses half of those
+    of strided ones, whose lanes have to be gathered. The best is taken, then the best of those that
+    never meet it, and so on.
     """
     lanes = [r for r in scopes.ranges if is_lane_range(r) and not forbidden & scopes.bit[r]]
     points = dict.fromkeys(lanes, 0)
-    for u in scopes.order:
+    for u in scopes.order if lanes else ():
         if u.op not in (Ops.LOAD, Ops.STORE) or (parts := address_parts(u.src[0])) is None:
             continue
-        weight = 2 if u.op is Ops.STORE else 1
+        mask = scopes.mask[parts[1]]
+        weight = _executions(scopes, mask)
         for r in lanes:
-            if scopes.mask[parts[1]] & scopes.bit[r]:
+            if mask & scopes.bit[r]:
                 found = linear_in(parts[1], r, scopes)
                 unit = found is not None and found[1] == 1
                 points[r] += 2 * weight if unit else -weight
+    masks = set(scopes.mask.values())
     chosen: set[UOp] = set()
     taken = 0
     for r in sorted(lanes, key=lambda r: -points[r]):
-        meets = any(m & scopes.bit[r] and m & taken for m in scopes.mask.values())
+        meets = any(m & scopes.bit[r] and m & taken for m in masks)
         if points[r] > 0 and not meets:
             chosen.add(r)
             taken |= scopes.bit[r]

@@ -19,10 +19,12 @@ from tinygrad.uop.ops import UOp
 
 # vectors of this many registers are left whole: compilers split them without loss
 _REGISTERS_TOGETHER = 4
+# ops that become long polynomials, which hold many values at a time
+_LONG = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW)
 
 
-def split_for_registers(lanes: int, native: int) -> list[int]:
-    """Piece sizes for `lanes` lanes, whole registers first."""
+def split_for_registers(lanes: int, native: int, together: int = _REGISTERS_TOGETHER) -> list[int]:
+    """Piece sizes for `lanes` lanes: up to `together` whole registers, then powers of two."""
     pieces: list[int] = []
     while lanes:
         if lanes >= native:
@@ -41,7 +43,9 @@ def _is_vector(u: UOp) -> bool:
 
 
 class _Splitter:
-    def __init__(self, ren: Any):
+    def __init__(self, ren: Any, order: list[UOp]):
+        crowded = any(u.op in _LONG and u.dtype.count > 1 for u in order)
+        self.together = max(ren.vector_registers // 16, 1) if crowded else _REGISTERS_TOGETHER
         self.native = native_lanes(ren)
         self.scalar_alu = self.native == 1
         self.narrow_access = [4, 2] if ren.supports_float4 else []
@@ -50,7 +54,7 @@ class _Splitter:
 
     def plan(self, lanes: int) -> list[int]:
         """Sizes of the pieces of a vector value."""
-        return [1] * lanes if self.scalar_alu else split_for_registers(lanes, self.native)
+        return [1] * lanes if self.scalar_alu else split_for_registers(lanes, self.native, self.together)
 
     # *** pieces of values ***
 
@@ -213,7 +217,7 @@ def split_vectors(sink: UOp, ren: Any) -> UOp:
     order = list(sink.toposort())
     if not any(_is_vector(u) for u in order):
         return sink
-    splitter = _Splitter(ren)
+    splitter = _Splitter(ren, order)
     for u in order:
         splitter.visit(u)
     return splitter.whole[sink]
