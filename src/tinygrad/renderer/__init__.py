@@ -182,21 +182,25 @@ class Renderer:
     own), `vector_registers` how many of them a kernel may hold live.
     """
 
-    device: str = ""
+    # who and what
     suffix: str = ""
-    supports_float4: bool = True
-    has_local: bool = True
-    has_threads: bool = False
-    has_shared: bool = True
-    global_max: tuple[int, ...] | None = _NO_LIMIT
-    local_max: tuple[int, ...] | None = _NO_LIMIT
-    shared_max: int = 32768
-    tensor_cores: list = []
-    pre_matcher: PatternMatcher | None = None
-    extra_matcher: PatternMatcher | None = None
+    device: str = ""
     code_for_op: dict[Ops, Callable] = {}
+    # rules of this target
+    extra_matcher: PatternMatcher | None = None
+    pre_matcher: PatternMatcher | None = None
+    # the machine
     vector_bytes: int = 0
     vector_registers: int = 16
+    supports_float4: bool = True
+    tensor_cores: list = []
+    # a launch
+    has_threads: bool = False
+    has_local: bool = True
+    local_max: tuple[int, ...] | None = _NO_LIMIT
+    global_max: tuple[int, ...] | None = _NO_LIMIT
+    has_shared: bool = True
+    shared_max: int = 32768
 
     @property
     def threads(self) -> int:

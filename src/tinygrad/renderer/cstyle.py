@@ -173,6 +173,24 @@ base_rewrite = PatternMatcher(
 )
 
 
+_SIGNS = {
+    Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.IDIV: "/", Ops.MOD: "%",
+    Ops.AND: "&", Ops.OR: "|", Ops.XOR: "^", Ops.SHL: "<<", Ops.SHR: ">>",
+    Ops.CMPLT: "<", Ops.CMPNE: "!=", Ops.CMPEQ: "==",
+}  # fmt: skip
+_WORDS = {
+    Ops.SQRT: "sqrt", Ops.TRUNC: "trunc", Ops.EXP2: "exp2", Ops.LOG2: "log2", Ops.SIN: "sin",
+}  # fmt: skip
+
+
+def _infix(sign: str) -> Callable[..., str]:
+    return lambda a, b, dtype: f"({a}{sign}{b})"
+
+
+def _call(word: str) -> Callable[..., str]:
+    return lambda x, dtype: f"{word}({x})"
+
+
 class CStyleLanguage(Renderer):
     """Renders C; the attributes are what a dialect changes.
 
@@ -183,44 +201,32 @@ class CStyleLanguage(Renderer):
     lanes are named `.x .y .z .w`, more are indexed.
     """
 
+    # the function and its parameters
     kernel_typedef: str = "void"
+    arg_int_prefix: str = "const int"
     buffer_prefix: str = ""
     buffer_suffix: str = ""
-    smem_align: str = ""
+    extra_args: list[str] = []
+    # work-groups
+    code_for_workitem: dict[str, Callable[[str], str]] = {}
+    barrier: str = ""
     smem_prefix: str = ""
     smem_prefix_for_cast: bool = True
-    arg_int_prefix: str = "const int"
-    barrier: str = ""
-    code_for_workitem: dict[str, Callable[[str], str]] = {}
-    extra_args: list[str] = []
-    float4: str | None = None
-    float4_style: tuple[str, str] = ("{", "}")
-    gep_arr_threshold: int = 4
+    smem_align: str = ""
+    # types and values
     type_map: dict[DType, str] = {}
-    infinity: str = "INFINITY"
     nan: str = "NAN"
+    infinity: str = "INFINITY"
+    gep_arr_threshold: int = 4
+    float4_style: tuple[str, str] = ("{", "}")
+    float4: str | None = None
     bitcast_by_address: bool = True
+    # operations: called with the texts of the operands and the dtype of the result
     code_for_op = {
-        Ops.SQRT: lambda x, dtype: f"sqrt({x})",
-        Ops.RECIPROCAL: lambda x, dtype: f"(1/{x})",
+        **{op: _infix(sign) for op, sign in _SIGNS.items()},
+        **{op: _call(word) for op, word in _WORDS.items()},
         Ops.NEG: lambda x, dtype: f"(-{x})",
-        Ops.EXP2: lambda x, dtype: f"exp2({x})",
-        Ops.LOG2: lambda x, dtype: f"log2({x})",
-        Ops.SIN: lambda x, dtype: f"sin({x})",
-        Ops.TRUNC: lambda x, dtype: f"trunc({x})",
-        Ops.ADD: lambda a, b, dtype: f"({a}+{b})",
-        Ops.SUB: lambda a, b, dtype: f"({a}-{b})",
-        Ops.MUL: lambda a, b, dtype: f"({a}*{b})",
-        Ops.IDIV: lambda a, b, dtype: f"({a}/{b})",
-        Ops.MOD: lambda a, b, dtype: f"({a}%{b})",
-        Ops.SHL: lambda a, b, dtype: f"({a}<<{b})",
-        Ops.SHR: lambda a, b, dtype: f"({a}>>{b})",
-        Ops.CMPLT: lambda a, b, dtype: f"({a}<{b})",
-        Ops.CMPNE: lambda a, b, dtype: f"({a}!={b})",
-        Ops.CMPEQ: lambda a, b, dtype: f"({a}=={b})",
-        Ops.XOR: lambda a, b, dtype: f"({a}^{b})",
-        Ops.OR: lambda a, b, dtype: f"({a}|{b})",
-        Ops.AND: lambda a, b, dtype: f"({a}&{b})",
+        Ops.RECIPROCAL: lambda x, dtype: f"(1/{x})",
         Ops.WHERE: lambda c, a, b, dtype: f"({c}?{a}:{b})",
     }
     string_rewrite = base_rewrite
