@@ -1,0 +1,91 @@
+"""Storage devices: files, arrays, Python's own bytes."""
+
+import numpy as np
+import pytest
+
+from tinygrad import Device, Tensor, dtypes
+from tinygrad.device import Buffer
+
+
+def test_a_file_is_a_tensor(tmp_path):
+    path = tmp_path / "numbers"
+    np.arange(8, dtype=np.float32).tofile(path)
+    t = Tensor.empty(8, dtype=dtypes.float32, device=f"DISK:{path}")
+    assert t.to("CPU").tolist() == list(range(8))
+    assert t[2:5].to("CPU").tolist() == [2.0, 3.0, 4.0]
+    assert t.reshape(2, 4)[1].to("CPU").tolist() == [4.0, 5.0, 6.0, 7.0]
+
+
+def test_a_file_is_written_and_grows(tmp_path):
+    path = tmp_path / "new"
+    t = Tensor.empty(4, dtype=dtypes.int32, device=f"DISK:{path}")
+    t.assign(Tensor([1, 2, 3, 4], dtype=dtypes.int32)).realize()
+    assert np.fromfile(path, np.int32).tolist() == [1, 2, 3, 4]
+    bigger = Buffer(f"DISK:{path}", 6, dtypes.int32).allocate()
+    assert bigger.numpy().tolist() == [1, 2, 3, 4, 0, 0]
+
+
+def test_views_into_a_file(tmp_path):
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(32)))
+    whole = Buffer(f"DISK:{path}", 32, dtypes.uint8).allocate()
+    part = whole.view(2, dtypes.uint16, 6).ensure_allocated()
+    assert part.numpy().tolist() == [6 + 7 * 256, 8 + 9 * 256]
+    assert bytes(part.as_buffer(force_zero_copy=True)) == bytes([6, 7, 8, 9])
+
+
+def test_a_missing_folder(tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        Buffer(f"DISK:{tmp_path}/nowhere/file", 4, dtypes.uint8).allocate()
+    with pytest.raises(OSError, match="needs the path of its file"):
+        Buffer("DISK", 4, dtypes.uint8).allocate()
+
+
+def test_the_map_goes_with_the_last_buffer(tmp_path):
+    device = Device[f"DISK:{tmp_path}/x"]
+    first, second = (Buffer(device.device, n, dtypes.uint8).allocate() for n in (4, 8))
+    del first
+    second.copyin(memoryview(bytes(8)))
+    del second
+    with pytest.raises(RuntimeError, match="is not mapped"):
+        device.map  # noqa: B018
+
+
+def test_arrays_are_copied_once_and_only_when_used():
+    array = np.arange(12, dtype=np.int64).reshape(3, 4)
+    assert Tensor(array).tolist() == array.tolist()
+    assert Tensor(array.T).tolist() == array.T.tolist()
+    assert Tensor(array[::2, ::-1]).tolist() == array[::2, ::-1].tolist()
+
+
+@pytest.mark.parametrize("name", ["NPY", "DISK:/tmp/unused"])
+def test_storage_runs_no_kernels(name):
+    with pytest.raises(RuntimeError, match="only stores"):
+        Device[name].runtime("kernel", b"")
+
+
+def test_any_view_of_a_file(tmp_path):
+    array = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    path = tmp_path / "numbers"
+    array.tofile(path)
+    t = Tensor.empty(24, dtype=dtypes.int32, device=f"DISK:{path}").reshape(2, 3, 4)
+    for view, want in [
+        (t[1, 1:], array[1, 1:]),
+        (t[:, 1], array[:, 1]),
+        (t.permute(2, 0, 1), array.transpose(2, 0, 1)),
+        (t[1].flip(0).pad(((1, 0), (0, 0))), np.pad(array[1][::-1], ((1, 0), (0, 0)))),
+        (t.bitcast(dtypes.uint8)[0, 2], array.view(np.uint8)[0, 2]),
+        (t.sum(1) * 2, array.sum(1) * 2),
+    ]:
+        assert view.to("CPU").tolist() == want.tolist()
+
+
+def test_only_the_piece_is_read(tmp_path):
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(64)))
+    t = Tensor.empty(64, dtype=dtypes.uint8, device=f"DISK:{path}")
+    piece = t[9:17].bitcast(dtypes.float32).to("CPU")
+    copies = [i for i in piece.schedule() if i.ast.op.name == "COPY"]
+    assert [c.bufs[1].nbytes for c in copies] == [8]
+    again = t[9:17].bitcast(dtypes.float32).to("CPU")
+    assert again.bitcast(dtypes.uint8).tolist() == list(range(9, 17))
