@@ -10,6 +10,7 @@ from tinygrad.dtype import dtypes
 from tinygrad.helpers import SPLIT_REDUCEOP, getenv, prod
 from tinygrad.schedule.demand import put_views, split_views
 from tinygrad.schedule.indexing import axis_runs, is_one, same_size
+from tinygrad.schedule.storage import copy_from_storage
 from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite_map
 
 # Elements a result element is made of, from which on a reduction is done in two steps.
@@ -79,6 +80,8 @@ def make_copy_dense(copy: UOp) -> UOp | None:
         return put_views(base.replace(src=copy.src[1:]), views)
     if is_dense_memory(source):
         return None
+    if (stored := copy_from_storage(copy)) is not None:
+        return stored
     return copy.replace(src=(_as_dense(source), *copy.src[1:]))
 
 
