@@ -34,7 +34,7 @@ from tinygrad.codegen.late.width import split_vectors
 from tinygrad.helpers import SPEC
 from tinygrad.uop.decompositions import late_decompositions
 from tinygrad.uop.ops import PatternMatcher, UOp, graph_rewrite
-from tinygrad.uop.spec import program_spec, type_verify
+from tinygrad.uop.spec import full_spec, kernel_spec, program_spec, type_verify
 from tinygrad.uop.symbolic import pm_simplify_valid, sym, symbolic, symbolic_simple
 
 Matcher = PatternMatcher | Callable[[Any], PatternMatcher | None]
@@ -50,7 +50,7 @@ class Pass:
     function: Callable[[UOp, Any], UOp] | None = None
     bottom_up: bool = False
     optimizing: bool = False
-    spec: PatternMatcher | None = None
+    spec: PatternMatcher = full_spec
 
     def run(self, sink: UOp, ren: Any) -> UOp:
         """The sink after this pass."""
@@ -108,42 +108,50 @@ PASSES: tuple[Pass, ...] = (
         "early movement ops",
         "all that follows reads one flat index per access",
         function=lambda sink, ren: lower_views(sink),
+        spec=kernel_spec,
     ),
     Pass(
         "initial symbolic",
         "the optimiser reads strides and sizes from simplified index expressions",
         rules=sym + pm_simplify_valid,
+        spec=kernel_spec,
     ),
     Pass(
         "apply opts",
         "on scalar code over ranges, before anything fixes how an axis is run",
         function=apply_optimiser,
         optimizing=True,
+        spec=kernel_spec,
     ),
     Pass(
         "postopt symbolic",
         "split axes leave sums and quotients that bounds of the new axes decide",
         rules=sym + pm_simplify_valid,
+        spec=kernel_spec,
     ),
     Pass(
         "split group reduces",
         "needs the axis types of the optimiser; makes the arrays that the next pass lowers",
         function=lambda sink, ren: split_group_reduces(sink),
+        spec=kernel_spec,
     ),
     Pass(
         "add local buffers",
         "before launch indices: an array's size is that of its ranges",
         function=lower_bufferize,
+        spec=kernel_spec,
     ),
     Pass(
         "add gpudims",
         "before accumulators, which must not be told to wait for axes that are no loops",
         function=add_launch_indices,
+        spec=kernel_spec,
     ),
     Pass(
         "nest loops",
         "while the graph is small; every later pass copies it",
         function=lambda sink, ren: nest_ends(separate_reduces(sink)),
+        spec=kernel_spec,
     ),
     Pass(
         "** add loads (code)",
@@ -204,13 +212,17 @@ PASSES: tuple[Pass, ...] = (
 
 
 def lower(sink: UOp, ren: Any, optimize: bool = True) -> UOp:
-    """Runs the table on `sink`. An error from a pass or its specification names the pass."""
+    """Runs the table on `sink`.
+
+    With SPEC the result is verified, with SPEC=2 what every pass leaves. An error from a pass or its
+    specification names the pass.
+    """
     for row in PASSES:
         if row.optimizing and not optimize:
             continue
         try:
             sink = row.run(sink, ren)
-            if SPEC and row.spec is not None:
+            if SPEC > 1 or (SPEC and row is PASSES[-1]):
                 type_verify(sink, row.spec)
         except Exception as e:
             e.add_note(f"in pass {row.name!r} of the lowering")
