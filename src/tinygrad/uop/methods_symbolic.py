@@ -6,6 +6,7 @@ they answer only where nothing would be rounded.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,15 @@ def _value_of(variable: UOp, var_vals: dict[str, int], bound: dict[UOp, int]) ->
     if variable in bound:
         return bound[variable]
     raise KeyError(f"variable {variable.arg[0]!r} has no value; given are {sorted(var_vals)}")
+
+
+@functools.cache
+def _simplifier() -> tuple:
+    """The two rewriters and the rules of `simplify`, which are made of nodes themselves."""
+    from tinygrad.uop.ops import graph_rewrite, untracked_rewrite
+    from tinygrad.uop.symbolic import symbolic
+
+    return graph_rewrite, untracked_rewrite, symbolic
 
 
 class SymbolicMethods(Installed):
@@ -249,11 +259,8 @@ class SymbolicMethods(Installed):
         """The same value in its simplest known form."""
         if self.op in (Ops.CONST, Ops.VCONST, Ops.DEFINE_VAR):
             return self
-        from tinygrad.uop.ops import graph_rewrite, untracked_rewrite
-        from tinygrad.uop.symbolic import symbolic
-
-        rewrite = graph_rewrite if tracked else untracked_rewrite
-        return rewrite(self, symbolic, name="simplify")
+        traced, plain, rules = _simplifier()
+        return (traced if tracked else plain)(self, rules, name="simplify")
 
     def ssimplify(self):
         """The simplified node, or its value where that is constant."""

@@ -208,6 +208,12 @@ def _valid_buffer_view(u: UOp) -> bool:
     return isinstance(u.arg, tuple) and len(u.arg) == 2
 
 
+def _valid_assign(u: UOp) -> bool:
+    if len(u.src) < 2 or u.dtype is not u.src[0].dtype:
+        return False
+    return u.src[1].op is Ops.KERNEL or u.src[0].dtype.base is u.src[1].dtype.base
+
+
 def _reduces(op) -> bool:
     return op in (Ops.ADD, Ops.MUL, Ops.MAX)
 
@@ -317,7 +323,7 @@ tensor_spec = (
             (Ops.REDUCE_AXIS, _valid_reduce_axis),
             ((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH), _like_first),
             ((Ops.COPY, Ops.ALLREDUCE), lambda u: _like_first(u) and u.src[1].op is Ops.DEVICE),
-            (Ops.ASSIGN, lambda u: len(u.src) >= 2 and u.src[0].dtype.base is u.src[1].dtype.base),
+            (Ops.ASSIGN, _valid_assign),
             ((Ops.MULTI, Ops.MSELECT, Ops.MSTACK), _like_first),
             ((Ops.KERNEL, Ops.CUSTOM_KERNEL), _void),
             (Ops.ENCDEC, _always),
