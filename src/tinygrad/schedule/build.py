@@ -22,7 +22,7 @@ from tinygrad.schedule.demand import (
     Read,
     Stage,
     data_sources,
-    trace_view,
+    trace_target,
     view_base,
 )
 from tinygrad.schedule.indexing import Indices, conjunction, flat_index
@@ -108,6 +108,9 @@ class Build:
         self.constants: dict[UOp, UOp] = {}
         self.stores: list[Store] = []
         self._versions = 0
+        self._made: dict[UOp, Store] = {}  # memory of this schedule -> what fills it
+        self._overwritten: set[UOp] = set()
+        self._custom: dict[UOp, Store] = {}
         for u in demand.order:
             self._visit(u)
 
@@ -158,8 +161,8 @@ class Build:
 
     def _after_version(self, u: UOp, token: UOp) -> UOp:
         """The version that an AFTER names: made by a custom kernel here, or by kernels of before."""
-        for store in self.stores:
-            if store.node in u.src[1:]:
+        for source in u.src[1:]:
+            if (store := self._custom.get(source)) is not None:
                 return next(new for new, old in store.writes if old is token)
         return u.replace(src=(token, *u.src[1:]))
 
@@ -231,30 +234,39 @@ class Build:
         self.memories[u] = memory
         used = UOp.sink(value, position).ranges
         loops = tuple(loop for loop in stage.body.indices if loop in used)
-        self.stores.append(Store(u, [(memory.token, overwrites)], position, value, loops))
+        self._add(Store(u, [(memory.token, overwrites)], position, value, loops))
+
+    def _add(self, store: Store) -> None:
+        self.stores.append(store)
+        for new, old in store.writes:
+            if old is None:
+                self._made[new] = store
+            else:
+                self._overwritten.add(old)
 
     def _store_whole(self, u: UOp) -> None:
         """COPY and the like: the node itself is what runs, on whole buffers."""
         inputs = tuple(self.memories[view_base(s)].token for s in data_sources(u))
         if u.op is Ops.CUSTOM_KERNEL:
-            self.stores.append(custom_store(u, [(self._next_version(t), t) for t in inputs]))
+            store = custom_store(u, [(self._next_version(t), t) for t in inputs])
+            self._custom[u] = store
+            self._add(store)
             return
         layout = tuple(upper_bound(size) for size in u.shape)
         memory = Memory(self.new_buffer(u, prod(layout)), layout)
         self.memories[u] = memory
         ast = UOp(u.op, u.dtype, u.src[1:], u.arg)
-        self.stores.append(Store(u, [(memory.token, None)], inputs=inputs, ast=ast))
+        self._add(Store(u, [(memory.token, None)], inputs=inputs, ast=ast))
 
     def _own_target(self, target: Memory) -> Memory:
         """Memory to overwrite. What is made in this schedule and overwritten already is made again:
         equal nodes are one node, but two tensors that are assigned to do not share their memory.
         """
-        made = next((store for store in self.stores if store.token is target.token), None)
-        taken = any(old is target.token for store in self.stores for _, old in store.writes)
-        if made is None or not taken or made.writes[0][1] is not None:
+        made = self._made.get(target.token)
+        if made is None or target.token not in self._overwritten:
             return target
         again = Memory(self.new_buffer(made.node, target.buffer.size), target.layout)
-        self.stores.append(replace(made, writes=[(again.token, None)]))
+        self._add(replace(made, writes=[(again.token, None)]))
         return again
 
     def _next_version(self, token: UOp) -> UOp:
@@ -277,7 +289,7 @@ class Build:
         reads = self.demand.reads[u].values()
         exprs = {}
         for read in reads:
-            indices, inside = trace_view(u.src[0], read.indices)
+            indices, inside = trace_target(u.src[0], read.indices)
             exists = conjunction([c for c in (read.exists, inside) if c is not None])
             exprs[read.indices] = written.read(u.dtype, indices, exists)
         self.exprs[u] = exprs

@@ -89,6 +89,15 @@ def split_views(u: UOp) -> tuple[list[UOp], UOp]:
     return views, u
 
 
+def split_target(target: UOp) -> tuple[list[UOp], UOp]:
+    """As `split_views`, down to what is overwritten in the end: also through other assignments."""
+    views, base = split_views(target)
+    while base.op is Ops.ASSIGN:
+        below, base = split_views(base.src[0])
+        views += below
+    return views, base
+
+
 @dataclass(slots=True)
 class Read:
     """One way in which a node's elements are asked for."""
@@ -193,7 +202,7 @@ class Demand:
         body = Read(self.new_loops(target.shape))
         body.sources = ((), body.indices)
         stage = Stage(u, True, body)
-        stage.target, stage.target_exists = trace_view(target, body.indices)
+        stage.target, stage.target_exists = trace_target(target, body.indices)
         self.stages[u] = stage
         self._use_as_memory((target,))
         self.ask(value, body.indices, None, {})
@@ -235,12 +244,11 @@ class Demand:
             self.ask(source, indices, read.exists, read.repeated)
 
 
-def trace_view(view: UOp, indices: Indices) -> tuple[Indices, UOp | None]:
-    """Where an element of a view is in the view's base, and whether it is there at all."""
+def trace_target(target: UOp, indices: Indices) -> tuple[Indices, UOp | None]:
+    """Where an element of an assignment's target is in what is overwritten, and if it is there."""
     conditions: list[UOp] = []
-    while view.op in VIEW_OPS:
+    for view in split_target(target)[0]:
         if view.op in GroupOp.Movement:
             indices, exists = trace_movement(view.op, view.src[0].shape, view.marg, indices)
             conditions += [] if exists is None else [exists]
-        view = view.src[0]
     return indices, conjunction(conditions)

@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 
 from tinygrad.schedule.build import Build, Memory
 from tinygrad.schedule.cleanup import clean_graph
-from tinygrad.schedule.demand import READY_OPS, Demand, put_views, split_views, view_base
+from tinygrad.schedule.demand import (
+    READY_OPS,
+    Demand,
+    put_views,
+    split_target,
+    split_views,
+    view_base,
+)
 from tinygrad.schedule.kernels import Emit, Kernel, versions_in
 from tinygrad.schedule.multi import spread_over_devices
 from tinygrad.uop.ops import Ops, UOp
@@ -147,7 +154,7 @@ class Replacement:
 
     def _of_assign(self, u: UOp, memory: Memory) -> UOp:
         """The overwritten view, on the new version of its base."""
-        views, target = split_views(u.src[0])
+        views, target = split_target(u.src[0])
         return put_views(self._as_view(target.shape, memory), views)
 
 
