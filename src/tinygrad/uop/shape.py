@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 def canonical_size(size: sint) -> sint:
     """A size in its one form: an int where it is constant, else a simplified node."""
-    if isinstance(size, UOp):
-        return size.ssimplify() if size.op not in (Ops.BIND, Ops.DEFINE_VAR) else size
-    return size if type(size) is int else int(size)
+    if type(size) is int:
+        return size
+    if not isinstance(size, UOp):
+        return int(size)
+    return size if size.op in (Ops.BIND, Ops.DEFINE_VAR) else size.ssimplify()
 
 
 def size_to_uop(size: sint, dtype=dtypes.index) -> UOp:
@@ -42,9 +44,9 @@ def shape_to_uop(shape: tuple[sint, ...]) -> UOp:
     if len(shape) == 1:
         return size_to_uop(shape[0])
     dtype = dtypes.index.vec(len(shape))
-    if any(isinstance(size, UOp) for size in shape):
-        return UOp(Ops.VECTORIZE, dtype, tuple(map(size_to_uop, shape)))
-    return UOp(Ops.VCONST, dtype, (), tuple(map(int, shape)))
+    if all(type(size) is int for size in shape):
+        return UOp(Ops.VCONST, dtype, (), shape)
+    return UOp(Ops.VECTORIZE, dtype, tuple(map(size_to_uop, shape)))
 
 
 def uop_to_shape(u: UOp) -> tuple[sint, ...]:
