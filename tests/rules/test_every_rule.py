@@ -190,6 +190,7 @@ class _ByHand:
             x + 6 < x // 6 * 6 - 1,
         ):
             yield u, self
+        yield (x.cast(dtypes.int32) & 1023).cast(dtypes.uint8), self
 
 
 def _from_expressions(seed: int):

@@ -189,8 +189,7 @@ def lower_threefry(x: UOp, y: UOp) -> UOp:
     half = x.const_like(32)
 
     def split(u: UOp) -> list[UOp]:
-        mask = u.const_like(0xFFFFFFFF)
-        return [(u & mask).cast(word), ((u >> half) & mask).cast(word)]
+        return [u.cast(word), (u >> half).cast(word)]
 
     keys = split(y)
     keys.append(keys[0] ^ keys[1] ^ keys[0].const_like(_THREEFRY_PARITY))

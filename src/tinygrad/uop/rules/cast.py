@@ -86,6 +86,28 @@ def fold_cast_of_cast(outer: UOp, inner: UOp, x: UOp) -> UOp | None:
     return None
 
 
+def _keeps_low_bits(cast: UOp, x: UOp) -> bool:
+    """True for a conversion to a narrower integer, which takes the low bits."""
+    target, source = cast.dtype.scalar(), x.dtype.scalar()
+    fixed = is_integer(cast.dtype) and is_integer(x.dtype) and dtypes.index not in (target, source)
+    return fixed and target.itemsize < source.itemsize
+
+
+def simplify_cast_of_masked(cast: UOp, x: UOp, c: UOp) -> UOp | None:
+    """`cast(x & c) -> cast(x)` where the mask has all bits that are kept."""
+    if not _keeps_low_bits(cast, x):
+        return None
+    kept = (1 << 8 * cast.dtype.scalar().itemsize) - 1
+    return x.cast(cast.dtype) if c.arg & kept == kept else None
+
+
+def simplify_cast_of_shifted(cast: UOp, y: UOp, k: UOp) -> UOp | None:
+    """`cast((x << k) | y) -> cast(y)` where all bits of `x` are dropped."""
+    if not _keeps_low_bits(cast, y) or k.arg < 8 * cast.dtype.scalar().itemsize:
+        return None
+    return y.cast(cast.dtype)
+
+
 def _narrow(op: Ops):
     """`cast(x) op cast(y) -> cast(x op y)` where neither type wraps."""
 
@@ -118,6 +140,8 @@ def _exact_in(op: Ops, x: UOp, y: UOp, dtype: DType) -> bool:
     return inside and fits(x, dtype) and fits(y, dtype)
 
 
+_c, _k = UPat.cvar("c", vec=False), UPat.cvar("k", vec=False)
+
 identity_rules = [
     rule(
         "cast-same",
@@ -147,7 +171,24 @@ identity_rules = [
         UPat(Ops.CAST, src=(UPat(Ops.CAST, src=(_x,), name="inner"),), name="outer"),
         fold_cast_of_cast,
     ),
+    rule(
+        "cast-masked",
+        UPat(Ops.CAST, src=(UPat.var("x", dtypes.ints) & _c,), name="cast"),
+        simplify_cast_of_masked,
+        domain=INTS,
+    ),
+    rule(
+        "cast-shifted",
+        UPat(
+            Ops.CAST,
+            src=((UPat.var("x", dtypes.ints) << _k) | UPat.var("y"),),
+            name="cast",
+        ),
+        simplify_cast_of_shifted,
+        domain=INTS,
+    ),
 ]
+
 
 rules = [
     rule(

@@ -10,6 +10,9 @@ from tinygrad.uop.rules.base import BITS, BOOL, INDEX, INTS, fold_alu, is_intege
 _x, _y = UPat.var("x"), UPat.var("y")
 _a, _b = UPat.var("a", dtypes.bool), UPat.var("b", dtypes.bool)
 _c1, _c2 = UPat.cvar("c1"), UPat.cvar("c2")
+# integers with a width
+_fixed = UPat.var("x", tuple(dt for dt in dtypes.ints if dt is not dtypes.index))
+_k = UPat.cvar("k", vec=False)
 _index = UPat.var("x", dtypes.index)
 _k1, _k2 = UPat.cvar("c1", vec=False), UPat.cvar("c2", vec=False)
 
@@ -26,6 +29,24 @@ def fold_two_operands(op: Ops):
         return x.alu(op, fold_alu(op, c1.dtype, c1, c2))
 
     return fold
+
+
+def fold_covering_mask(x: UOp, c: UOp) -> UOp | None:
+    """`x & (2**k - 1) -> x` for `0 <= x < 2**k`."""
+    is_mask = c.arg > 0 and c.arg & (c.arg + 1) == 0
+    return x if is_mask and x.vmin >= 0 and x.vmax <= c.arg else None
+
+
+def simplify_low_bits(y: UOp, k: UOp, c: UOp) -> UOp | None:
+    """`((x << k) | y) & c -> y & c` for a mask of less than `k` bits."""
+    return y & c if k.arg >= 0 and 0 <= c.arg < 1 << k.arg else None
+
+
+def fold_high_bits(x: UOp, y: UOp, k: UOp) -> UOp | None:
+    """`((x << k) | y) >> k -> x` where `y` has at most `k` bits and the shift loses none of `x`."""
+    if k.arg < 0 or x.vmin < 0 or y.vmin < 0 or y.vmax >= 1 << k.arg:
+        return None
+    return x if x.vmax << k.arg <= x.dtype.scalar().max else None
 
 
 def fold_shift_twice(op: Ops):
@@ -66,6 +87,14 @@ identity_rules = [
     rule(
         "shift-right-zero", UPat(Ops.SHR, src=(_x, UPat.const(None, 0))), lambda x: x, domain=INTS
     ),
+    rule("and-covering-mask", _fixed & UPat.cvar("c", vec=False), fold_covering_mask, domain=INTS),
+    rule(
+        "and-low-bits",
+        ((_fixed << _k) | UPat.var("y")) & UPat.cvar("c", vec=False),
+        simplify_low_bits,
+        domain=INTS,
+    ),
+    rule("shift-high-bits", ((_fixed << _k) | UPat.var("y")) >> _k, fold_high_bits, domain=INTS),
 ]
 
 rules = [

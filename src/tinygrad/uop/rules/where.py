@@ -86,6 +86,11 @@ rules = [
         lambda outer, cond, a, b: (outer & cond).where(a, b),
     ),
     rule(
+        "where-disjoint",
+        _cond.where(_a, 0) + _cond.where(0, _b),
+        lambda cond, a, b: cond.where(a, b),
+    ),
+    rule(
         "where-same-condition",
         UPat(_MERGED_OPS, src=(_cond.where(_a, _b), _cond.where(_c, _d)), name="op"),
         merge_same_condition,
