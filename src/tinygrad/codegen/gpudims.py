@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tinygrad.codegen.late.loops import strip_ended
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import AxisType, UOp
 
@@ -150,20 +151,3 @@ def add_launch_indices(sink: UOp, ren: Any) -> UOp:
     if not launched:
         return sink
     return strip_ended(sink.substitute(launched))
-
-
-def strip_ended(sink: UOp) -> UOp:
-    """Takes out of every END what is no longer a range; an END without ranges is its statement."""
-    changed: dict[UOp, UOp] = {}
-    for u in sink.toposort():
-        src = tuple(changed.get(s, s) for s in u.src)
-        if u.op is Ops.END:
-            src = (src[0], *(s for s in src[1:] if s.op is Ops.RANGE))
-            if len(src) == 1:
-                changed[u] = src[0]
-                continue
-        if src != u.src:
-            changed[u] = u.replace(src=src)
-    return changed.get(sink, sink)
-
-

@@ -12,6 +12,21 @@ from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
 
 
+def strip_ended(sink: UOp) -> UOp:
+    """Takes out of every END what is no longer a range; an END without ranges is its statement."""
+    changed: dict[UOp, UOp] = {}
+    for u in sink.toposort():
+        src = tuple(changed.get(s, s) for s in u.src)
+        if u.op is Ops.END:
+            src = (src[0], *(s for s in src[1:] if s.op is Ops.RANGE))
+            if len(src) == 1:
+                changed[u] = src[0]
+                continue
+        if src != u.src:
+            changed[u] = u.replace(src=src)
+    return changed.get(sink, sink)
+
+
 def nest_ends(sink: UOp) -> UOp:
     """Gives every END one range, and every range one END.
 
@@ -20,6 +35,9 @@ def nest_ends(sink: UOp) -> UOp:
     go by axis id. Statements that close the same range side by side share one loop.
     """
     ends = [u for u in sink.toposort() if u.op is Ops.END]
+    if any(len(e.src) == 1 or any(r.op is not Ops.RANGE for r in e.src[1:]) for e in ends):
+        sink = strip_ended(sink)
+        ends = [u for u in sink.toposort() if u.op is Ops.END]
     if any(len(e.src) > 2 for e in ends):
         sink = _split_ends(sink, [e for e in ends if len(e.src) > 2])
         ends = [u for u in sink.toposort() if u.op is Ops.END]
@@ -51,14 +69,12 @@ def _replace_nodes(sink: UOp, replaced: dict[UOp, UOp]) -> UOp:
         u, ready = stack.pop()
         if u in done:
             continue
-        target = replaced.get(u)
-        needs = (u if target is None else target).src if target is not u else u.src
+        body = replaced.get(u, u)
         if not ready:
             stack.append((u, True))
-            stack.extend((s, False) for s in reversed(needs) if s not in done)
+            stack.extend((s, False) for s in reversed(body.src) if s not in done)
             continue
-        body = u if target is None else target
-        src = tuple(done[s] for s in needs)
+        src = tuple(done[s] for s in body.src)
         done[u] = body if src == body.src else body.replace(src=src)
     return done[sink]
 
