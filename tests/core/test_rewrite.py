@@ -15,6 +15,7 @@ from tinygrad._core import (
 
 from tinygrad.dtype import dtypes
 from tinygrad.uop import GroupOp, Ops
+from tinygrad.uop.rules.base import rule
 from tinygrad.uop.upat import UPat
 
 SEEDS = range(150)
@@ -199,3 +200,44 @@ def test_substitute_searches_what_it_puts_in():
         substitute(add(one, two), {one: UOp(Ops.NEG, dtypes.int, (neg,))})
     with pytest.raises(RuntimeError, match="circle"):
         substitute(add(one, two), {one: two, two: one})
+
+
+CALLS = []
+
+
+def note_call(x):
+    CALLS.append(x)
+
+
+def test_pure_rules_are_not_tried_again_on_what_they_leave_alone():
+    pure = PatternMatcher([rule("note", UPat(Ops.ADD, name="x"), note_call)])
+    graph = add(add(const(1), const(2)), const(3))
+    CALLS.clear()
+    assert graph_rewrite(graph, pure) is graph and len(CALLS) == 2
+    # also as a part of a sum, and below a new root
+    assert graph_rewrite(add(graph, graph), pure) is add(graph, graph) and len(CALLS) == 3
+    other = PatternMatcher([rule("three", UPat(Ops.CONST, arg=3), lambda: const(4))])
+    changed = graph_rewrite(graph, pure + other)
+    assert changed is add(add(const(1), const(2)), const(4))
+    seen = len(CALLS)
+    assert graph_rewrite(changed, pure) is changed and len(CALLS) == seen
+    CALLS.clear()
+
+
+def test_rules_that_depend_on_more_than_the_node_are_tried_again():
+    calls = []
+    closing = PatternMatcher([rule("closing", UPat(Ops.ADD, name="x"), lambda x: calls.append(x))])
+    plain = PatternMatcher([(UPat(Ops.ADD, name="x"), note_call)])
+    with_ctx = PatternMatcher(
+        [rule("ctx", UPat(Ops.ADD, name="x"), lambda ctx, x: const(9) if ctx else None)]
+    )
+    graph = add(const(1), const(2))
+    CALLS.clear()
+    for _ in range(2):
+        graph_rewrite(graph, closing)
+        graph_rewrite(graph, plain)
+    assert len(calls) == 2 and len(CALLS) == 2
+    assert graph_rewrite(graph, with_ctx, False) is graph
+    assert graph_rewrite(graph, with_ctx, True) is const(9)
+    calls.clear()
+    CALLS.clear()
