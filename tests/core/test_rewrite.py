@@ -209,6 +209,10 @@ def note_call(x):
     CALLS.append(x)
 
 
+def note_plain_call(x):
+    CALLS.append(x)
+
+
 def test_pure_rules_are_not_tried_again_on_what_they_leave_alone():
     pure = PatternMatcher([rule("note", UPat(Ops.ADD, name="x"), note_call)])
     graph = add(add(const(1), const(2)), const(3))
@@ -227,7 +231,7 @@ def test_pure_rules_are_not_tried_again_on_what_they_leave_alone():
 def test_rules_that_depend_on_more_than_the_node_are_tried_again():
     calls = []
     closing = PatternMatcher([rule("closing", UPat(Ops.ADD, name="x"), lambda x: calls.append(x))])
-    plain = PatternMatcher([(UPat(Ops.ADD, name="x"), note_call)])
+    plain = PatternMatcher([(UPat(Ops.ADD, name="x"), note_plain_call)])
     with_ctx = PatternMatcher(
         [rule("ctx", UPat(Ops.ADD, name="x"), lambda ctx, x: const(9) if ctx else None)]
     )
