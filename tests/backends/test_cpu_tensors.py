@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-
 from tests.backends.test_cpu_kernels import compiler_or_skip
+
 from tinygrad import Tensor, TinyJit, dtypes
 from tinygrad.dtype import _to_np_dtype
 from tinygrad.helpers import Context

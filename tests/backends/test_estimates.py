@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.backends.linear_kernels import CASES, Builder
+
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.renderer import Estimates, Renderer
 from tinygrad.uop.ops import Ops, UOp
