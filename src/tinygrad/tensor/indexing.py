@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from tinygrad.dtype import ConstType, dtypes
 from tinygrad.helpers import ceildiv, prod
 from tinygrad.tensor.core import TensorCore, broadcast_shapes
-from tinygrad.tensor.source import FILE_STORAGE
+from tinygrad.tensor.memory import is_storage
 from tinygrad.uop.ops import UOp, sint
 
 
@@ -226,7 +226,7 @@ class IndexingMixin(TensorCore):
 
         Raises RuntimeError for a tensor that wants a gradient, or whose elements share memory.
         """
-        if isinstance(self.device, str) and self.device.split(":")[0] == FILE_STORAGE:
+        if is_storage(self.device):
             self[indices].assign(v if isinstance(v, TensorCore) else type(self)(v, self.device, self.dtype))
             return
         if self.requires_grad or (isinstance(v, TensorCore) and v.requires_grad):

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Self, Sequence
 
-from tinygrad.device import Buffer
+from tinygrad.device import Buffer, Device
 from tinygrad.dtype import ConstType, DTypeLike, _to_np_dtype, dtypes, to_dtype
 from tinygrad.helpers import prod
 from tinygrad.tensor.core import TensorCore, canonical_devices, replace_nodes
-from tinygrad.tensor.source import FILE_STORAGE
-from tinygrad.uop.ops import Ops, UOp
+from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 if TYPE_CHECKING:
     import numpy
@@ -20,8 +19,29 @@ if TYPE_CHECKING:
     from tinygrad.engine.realize import ExecItem
 
 
-def _on_file(device: str | tuple[str, ...]) -> bool:
-    return isinstance(device, str) and device.split(":")[0] == FILE_STORAGE
+def is_storage(device: str | tuple[str, ...]) -> bool:
+    """Whether a device only holds bytes, and computes nothing."""
+    return isinstance(device, str) and Device.backend(device).storage_only
+
+
+# operations by which a user asks for memory: what they stand for exists once it has been computed
+_ASKS_FOR_MEMORY = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.BUFFER, Ops.AFTER})
+
+
+def _visible_changes(changes: dict[UOp, UOp], roots: tuple[UOp, ...]) -> dict[UOp, UOp]:
+    """The changes that tensors take part in: of `roots` and of memory that was asked for.
+
+    What the scheduler stored for its own sake stays a computation: a tensor that gave up the
+    computation behind such a node could no longer be differentiated through it.
+    """
+    asked = set()
+    for root in roots:
+        while root not in asked:
+            asked.add(root)
+            if root.op not in GroupOp.Movement and root.op is not Ops.MULTI:
+                break
+            root = root.src[0]
+    return {old: new for old, new in changes.items() if old.op in _ASKS_FOR_MEMORY or old in asked}
 
 
 class MemoryMixin(TensorCore):
@@ -40,7 +60,7 @@ class MemoryMixin(TensorCore):
 
         together = UOp.sink(*[t.uop for t in (self, *lst)])
         changes, items, var_vals = complete_create_schedule_with_vars(together)
-        replace_nodes(changes, name="Apply Schedule Map")
+        replace_nodes(_visible_changes(changes, together.src), name="Apply Schedule Map")
         return items, var_vals
 
     def schedule(self, *lst: Self) -> list[ExecItem]:
@@ -93,7 +113,7 @@ class MemoryMixin(TensorCore):
         `x` must have the shape (or broadcast to it), dtype and device of `self`.
         """
         value = x if isinstance(x, TensorCore) else type(self)(x, self.device, dtype=self.dtype)
-        if _on_file(self.device):
+        if is_storage(self.device):
             self._storage().copyin(value._contents())
             return self
         if self.uop is value.uop:
@@ -190,9 +210,12 @@ class MemoryMixin(TensorCore):
 
     def _storage(self) -> Buffer:
         """The allocated buffer of this tensor alone, realized, on one device."""
+        # several devices: all of it on the first; a file: in memory, where views can be computed
         here = self if isinstance(self.device, str) else self.to(self.device[0])
-        plain = here.cast(here.dtype.base).contiguous().realize()
-        return plain.uop.base.buffer.ensure_allocated()
+        here = (here.to(None) if is_storage(here.device) else here).realize()
+        if not here._is_in_place():
+            here = here.contiguous().realize()
+        return here.uop.base.buffer.ensure_allocated()
 
     def _contents(self) -> memoryview:
         """The bytes of all elements in row-major order."""
@@ -289,7 +312,7 @@ class MemoryMixin(TensorCore):
                 f"cannot bitcast {self.dtype} of shape {self.shape} to {target}: the last axis must "
                 f"be a multiple of {new} bytes"
             )
-        if _on_file(self.device):
+        if is_storage(self.device):
             length = self.shape[-1] * old // new
             view = self.contiguous()._lift(lambda u: UOp(Ops.BITCAST, target, (u,)))
             return view if view.shape == (*self.shape[:-1], length) else view.reshape(*self.shape[:-1], length)
