@@ -5,6 +5,8 @@
 forms (`tests/core/test_arith.py` compares them) and leave the rest to those: pointers, images, tensors with a shape or device,
 values outside 62 bits. Called by the operators of the node, by its methods, by slots and by rules with a native body.
 """
+import enum
+
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
@@ -27,6 +29,9 @@ from tinygrad._core.node import install
 from tinygrad._core.values import set_dtypes
 
 cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        void *tp_getattro
+    void PyType_Modified(PyTypeObject *)
     bint PyLong_Check(object)
     bint PyFloat_CheckExact(object)
     bint PyLong_CheckExact(object)
@@ -70,6 +75,7 @@ cdef dict NO_RANGES = {}
 def bind(ops, dtypes):
     """Gives the core the operations (an IntEnum) and the namespace of dtypes. Idempotent."""
     global const_op
+    plain_members(ops)
     for op in ops:
         set_operation(op)
     const_op = ops.CONST
@@ -83,6 +89,20 @@ def bind(ops, dtypes):
     set_native("ranges", native_ranges)
     set_native_body("single-value", single_value)
     set_native_body("constant-operands", constant_operands)
+
+
+cdef int plain_members(object ops) except -1:
+    """Lets `Ops.ADD` be looked up like an attribute of any class.
+
+    Up to Python 3.11 the metaclass of enumerations has a `__getattr__`, for which every look-up of a member pays threefold,
+    although members are ordinary class attributes. Only for a metaclass that is not the shared one.
+    """
+    cdef type metaclass = type(ops)
+    if metaclass is enum.EnumType or not all([member.name in vars(ops) for member in ops]):
+        return 0
+    (<PyTypeObject *>metaclass).tp_getattro = (<PyTypeObject *>type).tp_getattro
+    PyType_Modified(<PyTypeObject *>metaclass)
+    return 0
 
 
 cdef int number_operations(object ops) except -1:
