@@ -7,10 +7,14 @@ and walks ask about. Nothing here depends on nodes; every layer from `mixin` upw
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import EnumType, IntEnum
 
 
-class FastEnum(IntEnum):
+class _PlainLookup(EnumType):
+    """A metaclass of its own, in which the core may make member look-up cheap (see `_core.bind`)."""
+
+
+class FastEnum(IntEnum, metaclass=_PlainLookup):
     """An IntEnum that prints as `Class.MEMBER`, so that printed nodes evaluate back."""
 
     def __str__(self) -> str:
