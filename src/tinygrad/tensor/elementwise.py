@@ -123,7 +123,7 @@ class ElementwiseMixin(TensorCore):
         if x == 0.5:
             return self.sqrt()
         if x == -0.5:
-            return self.rsqrt()
+            return self.reciprocal().sqrt()
         base, exponent = self._broadcasted(x)
         return base.alu(Ops.POW, exponent)
 
