@@ -20,6 +20,7 @@ from tinygrad.schedule.demand import (
     TRANSPARENT_OPS,
     Demand,
     Read,
+    ReadKey,
     Stage,
     data_sources,
     trace_target,
@@ -103,7 +104,7 @@ class Build:
     def __init__(self, demand: Demand, new_buffer: Callable[[UOp, int], UOp]):
         self.demand = demand
         self.new_buffer = new_buffer
-        self.exprs: dict[UOp, dict[Indices, UOp]] = {}
+        self.exprs: dict[UOp, dict[ReadKey, UOp]] = {}
         self.memories: dict[UOp, Memory] = {}
         self.constants: dict[UOp, UOp] = {}
         self.stores: list[Store] = []
@@ -122,7 +123,7 @@ class Build:
         if u.op in LEAF_OPS:
             self._place_leaf(u)
         reads = self.demand.reads[u]
-        self.exprs[u] = {read.indices: self._express(u, read) for read in reads.values()}
+        self.exprs[u] = {read.key: self._express(u, read) for read in reads.values()}
 
     # *** expressions ***
 
@@ -177,7 +178,7 @@ class Build:
             self._store_whole(u)
         if u not in self.exprs:
             reads = self.demand.reads[u].values()
-            self.exprs[u] = {read.indices: self._read_back(u, read) for read in reads}
+            self.exprs[u] = {read.key: self._read_back(u, read) for read in reads}
 
     def _read_back(self, u: UOp, read: Read) -> UOp:
         if u in self.constants:
@@ -221,7 +222,7 @@ class Build:
             moves = {loop: at for loop, at in zip(loops, read.indices) if loop.op is Ops.RANGE}
             if number > 0:
                 moves.update(self._renamed_reductions(value))
-            exprs[read.indices] = transplant(value, moves, read.exists)
+            exprs[read.key] = transplant(value, moves, read.exists)
         self.exprs[u] = exprs
 
     def _renamed_reductions(self, value: UOp) -> dict[UOp, UOp]:
@@ -291,7 +292,7 @@ class Build:
         for read in reads:
             indices, inside = trace_target(u.src[0], read.indices)
             exists = conjunction([c for c in (read.exists, inside) if c is not None])
-            exprs[read.indices] = written.read(u.dtype, indices, exists)
+            exprs[read.key] = written.read(u.dtype, indices, exists)
         self.exprs[u] = exprs
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinygrad.dtype import DType, dtypes
+from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.schedule.indexing import as_index, conjunction
 from tinygrad.schedule.transplant import transplant
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, graph_rewrite
@@ -349,12 +349,19 @@ def drop_repeated_gate(condition: UOp, read: UOp) -> UOp | None:
     return read if known.issuperset(conjuncts(condition)) else None
 
 
+def fold_read_of_nothing(read: UOp) -> UOp | None:
+    """memory[Invalid] -> 0"""
+    position = read.src[1]
+    return read.const_like(0) if position.op is Ops.CONST and position.arg is Invalid else None
+
+
 pm_collapse = symbolic + PatternMatcher(
     [
         # drop-in: x*y/y is x, also where y is zero or not finite
         (UPat.var("x") * UPat.var("x").reciprocal(), lambda x: x.const_like(1)),
         (UPat.var("x") * UPat.var("y") * UPat.var("y").reciprocal(), lambda x, y: x),
         (UPat(Ops.REDUCE, name="reduce"), reduce_to_closed_form),
+        (UPat(Ops.INDEX, name="read"), fold_read_of_nothing),
         (
             UPat.var("condition").where(UPat(Ops.INDEX, name="read"), UPat.const(None, 0)),
             drop_repeated_gate,

@@ -98,6 +98,9 @@ def split_target(target: UOp) -> tuple[list[UOp], UOp]:
     return views, base
 
 
+ReadKey = tuple[Indices, UOp | None]
+
+
 @dataclass(slots=True)
 class Read:
     """One way in which a node's elements are asked for."""
@@ -105,9 +108,14 @@ class Read:
     indices: Indices
     exists: UOp | None = None  # outside of this condition the element is not used
     repeated: dict[UOp, None] = field(default_factory=dict)  # loops that ask for no new element
-    sources: tuple[Indices, ...] = ()  # how the node's own sources are read for it
+    sources: tuple[ReadKey, ...] = ()  # how the node's own sources are read for it
     padding: UOp | None = None  # PAD: when there is a source element
     reduced: tuple[UOp, ...] = ()  # REDUCE_AXIS: its loops
+
+    @property
+    def key(self) -> ReadKey:
+        # the condition is about loops of the reader, which the indices need not tell apart
+        return self.indices, self.exists
 
 
 @dataclass(slots=True)
@@ -127,7 +135,7 @@ class Demand:
     def __init__(self, outputs: list[UOp]):
         self.outputs = outputs
         self.order = data_order(outputs)
-        self.reads: dict[UOp, dict[Indices, Read]] = {u: {} for u in self.order}
+        self.reads: dict[UOp, dict[ReadKey, Read]] = {u: {} for u in self.order}
         self.stages: dict[UOp, Stage] = {}
         self.forced: dict[UOp, None] = dict.fromkeys(outputs)
         self.in_memory: set[UOp] = set()  # used as a whole by something that can't compute it
@@ -145,16 +153,15 @@ class Demand:
     def new_loops(self, shape: tuple) -> Indices:
         return tuple(self.new_range(size, AxisType.LOOP) for size in shape)
 
-    def ask(self, u: UOp, indices: Indices, exists: UOp | None, repeated: dict) -> None:
+    def ask(self, u: UOp, indices: Indices, exists: UOp | None, repeated: dict) -> ReadKey:
         """Record that a reader asks `u` for the element at `indices`."""
-        known = self.reads[u].get(indices)
+        key = (indices, exists)
+        known = self.reads[u].get(key)
         if known is None:
-            self.reads[u][indices] = Read(indices, exists, dict(repeated))
-            return
-        known.repeated.update(repeated)
-        if known.exists is not exists:
-            both = known.exists is not None and exists is not None
-            known.exists = (known.exists | exists).simplify() if both else None
+            self.reads[u][key] = Read(indices, exists, dict(repeated))
+        elif repeated:
+            known.repeated.update(repeated)
+        return key
 
     def _visit(self, u: UOp) -> None:
         if u.op in LEAF_OPS:
@@ -168,8 +175,7 @@ class Demand:
                 self._pass_through_movement(u, read)
         elif u.op in TRANSPARENT_OPS:
             for read in self.reads[u].values():
-                read.sources = (read.indices,)
-                self.ask(u.src[0], read.indices, read.exists, read.repeated)
+                read.sources = (self.ask(u.src[0], *read.key, read.repeated),)
         elif u.op in GroupOp.Elementwise or u.op is Ops.REDUCE_AXIS:
             self._visit_computed(u)
         else:
@@ -190,9 +196,8 @@ class Demand:
     def _visit_stored(self, u: UOp) -> None:
         if u.op is Ops.CONTIGUOUS:
             body = Read(self.new_loops(u.shape))
-            body.sources = (body.indices,)
+            body.sources = (self.ask(u.src[0], *body.key, {}),)
             self.stages[u] = Stage(u, True, body)
-            self.ask(u.src[0], body.indices, None, {})
             return
         self.stages[u] = Stage(u, True, Read(()))
         self._use_as_memory(data_sources(u))
@@ -200,12 +205,11 @@ class Demand:
     def _visit_assign(self, u: UOp) -> None:
         target, value = u.src
         body = Read(self.new_loops(target.shape))
-        body.sources = ((), body.indices)
+        body.sources = (((), None), self.ask(value, *body.key, {}))
         stage = Stage(u, True, body)
         stage.target, stage.target_exists = trace_target(target, body.indices)
         self.stages[u] = stage
         self._use_as_memory((target,))
-        self.ask(value, body.indices, None, {})
 
     def _visit_computed(self, u: UOp) -> None:
         reads = self.reads[u]
@@ -222,7 +226,7 @@ class Demand:
     def _pass_through_movement(self, u: UOp, read: Read) -> None:
         source = u.src[0]
         moved, padding = trace_movement(u.op, source.shape, u.marg, read.indices)
-        read.sources, read.padding = (moved,), padding
+        read.padding = padding
         repeated = read.repeated
         if u.op is Ops.EXPAND:
             repeated = dict(repeated)
@@ -230,7 +234,7 @@ class Demand:
                 if not same_size(old, new):
                     repeated.update(dict.fromkeys(index.ranges))
         conditions = [c for c in (read.exists, padding) if c is not None]
-        self.ask(source, moved, conjunction(conditions), repeated)
+        read.sources = (self.ask(source, moved, conjunction(conditions), repeated),)
 
     def _pass_through_computed(self, u: UOp, read: Read) -> None:
         indices = read.indices
@@ -239,9 +243,8 @@ class Demand:
             loops = {a: self.new_range(source.shape[a], AxisType.REDUCE) for a in axes}
             indices = tuple(loops.get(axis, index) for axis, index in enumerate(indices))
             read.reduced = tuple(loop for loop in loops.values() if loop.op is Ops.RANGE)
-        read.sources = (indices,) * len(u.src)
-        for source in u.src:
-            self.ask(source, indices, read.exists, read.repeated)
+        asked = [self.ask(source, indices, read.exists, read.repeated) for source in u.src]
+        read.sources = tuple(asked)
 
 
 def trace_target(target: UOp, indices: Indices) -> tuple[Indices, UOp | None]:
