@@ -79,7 +79,9 @@ class IndexingMixin(TensorCore):
     def _spread_indices(self, indices) -> list[Any]:
         """One entry per axis and new axis, the Ellipsis filled in, bool masks turned to positions."""
         items = list(indices) if isinstance(indices, tuple) else [indices]
-        if isinstance(indices, list) and any(isinstance(i, (slice, type(None))) or i is ... for i in indices):
+        if isinstance(indices, list) and any(
+            isinstance(i, (slice, type(None), TensorCore)) or i is ... for i in indices
+        ):
             items = list(indices)
         spread: list[Any] = []
         for item in items:

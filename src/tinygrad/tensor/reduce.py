@@ -169,12 +169,17 @@ class ReduceMixin(TensorCore):
     def _scan_neutral(self, op: Ops):
         return {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtypes.min(self.dtype)}[op]
 
-    def _scan_direct(self, axis: int, op: Ops) -> Self:
-        """Running reduction: each position reduces a window that ends there."""
+    def _scan_direct(self, axis: int, op: Ops, exclusive: bool = False) -> Self:
+        """Running reduction: each position reduces a window that ends there (`exclusive`: before it)."""
         last = self.transpose(axis, -1)
         length = last.shape[-1]
-        padded = last.pad((None,) * (self.ndim - 1) + ((length - 1, 0),), value=self._scan_neutral(op))
+        around = (length, -1) if exclusive else (length - 1, 0)
+        padded = last.pad((None,) * (self.ndim - 1) + (around,), value=self._scan_neutral(op))
         return padded._windows((length,), 1, 1)._reduce(op, -1).transpose(axis, -1)
+
+    def _cumalu(self, axis: int, op: Ops, _include_initial: bool = False) -> Self:
+        """Running reduction by `op`; `_include_initial` starts with the neutral element instead."""
+        return self._scan_direct(self._resolve_dim(axis), op, exclusive=_include_initial)
 
     def _scan(self, axis: int, op: Ops) -> Self:
         """Running reduction along `axis`, in blocks where the axis is long."""
