@@ -1,7 +1,7 @@
 """The compiled core: graph nodes, walks, pattern matching, rewriting.
 
 Imports no other part of the package; what it needs from above is given to it: `bind` (operations and dtypes), `install` (methods
-of the node), `set_hook`. Layers: values < node < slots, walk < match < rewrite, arith, identity.
+of the node), `set_hook`. Layers: values < node < slots, walk; pattern < match < rewrite; arith, identity.
 """
 from tinygrad._core.arith import bind
 from tinygrad._core.identity import compare

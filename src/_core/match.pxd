@@ -1,29 +1,9 @@
-"""Layout of compiled rules and the entry point of the matcher."""
+"""Layout of rules and the entry point of the matcher."""
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 from tinygrad._core.node cimport UOp
-
-
-cdef struct Instruction:
-    int kind
-    int reg              # register that receives the node
-    int parent           # register of the node whose source is taken; -1: reg already holds the node
-    int position         # number of that source
-    int count            # required number of sources (-1: any)
-    int at_least         # whether more sources are allowed
-    int name             # register of the captured name, -1: none
-    int choices          # number of alternatives
-    int target           # where to go on
-    int base             # first register of a permuted list
-    int has_ops
-    int has_dtypes
-    uint64_t ops0
-    uint64_t ops1
-    PyObject **dtypes    # canonical dtypes, has_dtypes of them
-    PyObject *arg        # NULL: any
-    int *table           # permutations or jump targets
-    uint64_t *masks      # operations allowed at each place of a permuted list
+from tinygrad._core.pattern cimport Instruction, Program
 
 
 ctypedef object (*native_body)(UOp)
@@ -38,14 +18,13 @@ cdef class Rule:
     cdef object call            # the function, or a wrapper taking keywords
     cdef tuple keyword_names
     cdef list defaults
-    cdef list keep              # owners of what the program borrows
+    cdef list keep
     cdef int *sources           # for each parameter: name register, -1 ctx, -2 default
     cdef int parameters
     cdef native_body native     # compiled body of the function, or NULL
     cdef bint loose             # takes **kwargs
-    cdef Instruction *program
-    cdef int length
-    cdef int registers
+    cdef Program code
+    cdef Instruction *program   # the instructions of `code`
     cdef int name_count
     cdef uint64_t need0
     cdef uint64_t need1

@@ -1,22 +1,36 @@
 # cython: language_level=3
-"""Pattern matching: patterns compiled once into flat programs for a small backtracking machine.
+"""Rules and their matching.
 
-In: rules `(UPat, function)`. Out: `PatternMatcher.rewrite(node, ctx)`, the first result that is not None, or None. A pattern is
-read through its attributes (see `Compiler`), so this module does not import the pattern class. A program is a row of
-instructions over registers; a commutative list or an `any` leaves a choice point to which a later mismatch (or a rule that
-answers None) returns. The machine runs no Python until it has a whole match, except `==` of unusual arguments.
+In: rules `(UPat, function)`. Out: `PatternMatcher.rewrite(node, ctx)`, the first result that is not None, or None. A small backtracking
+machine runs the programs that pattern.pyx makes: a commutative list or an `any` leaves a choice point to which a later
+mismatch, or a rule that answers None, returns. It runs no Python before it has a whole match, except `==` of unusual arguments.
 """
 import inspect
-import itertools
 import types
 
 from cpython.object cimport PyObject, PyObject_RichCompareBool, Py_EQ
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from tinygrad._core.node cimport UOp
-from tinygrad._core.values cimport DTypeInfo, info_of
+from tinygrad._core.pattern cimport (
+    ACCEPT,
+    BRANCH,
+    CHECK,
+    EACH,
+    JUMP,
+    MAX_REGISTERS,
+    PERMUTE,
+    START,
+    Instruction,
+    Program,
+    add_op,
+    has_op,
+)
+from tinygrad._core.values cimport DTypeInfo
+
+from tinygrad._core.pattern import root_ops
 
 cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM_RAW "PyTuple_GET_ITEM" (object, Py_ssize_t)
@@ -24,19 +38,8 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object, PyObject **, size_t, PyObject *)
 
 cdef enum:
-    CHECK = 0       # test a node, capture it
-    PERMUTE = 1     # spread the sources over registers in some order
-    BRANCH = 2      # go on at one of several places
-    JUMP = 3
-    EACH = 4        # next source of a node, or leave the loop
-    ACCEPT = 5
-    START = 6       # reset the counter of a loop
-    MAX_REGISTERS = 250
     INLINE_CHOICES = 32
     INLINE_TRAIL = 64
-
-
-KINDS = ("CHECK", "PERMUTE", "BRANCH", "JUMP", "EACH", "ACCEPT", "START")
 
 
 class BottomUpGate(Exception):
@@ -57,181 +60,6 @@ cdef int set_native_body(str rule_name, native_body fn) except -1:
     return 0
 
 
-cdef inline void add_op(uint64_t *low, uint64_t *high, int op) noexcept:
-    if op < 64:
-        low[0] |= <uint64_t>1 << op
-    else:
-        high[0] |= <uint64_t>1 << (op - 64)
-
-
-cdef inline bint has_op(uint64_t low, uint64_t high, int op) noexcept:
-    return (low >> op) & 1 if op < 64 else (high >> (op - 64)) & 1
-
-
-cdef class Compiler:
-    """Turns one pattern into instructions of a rule.
-
-    Attributes read from a pattern: op (tuple or None), dtype (tuple or None), arg, name, is_any, sources (tuple of
-    patterns or None), source_mode ("ordered", "permuted", "every"), allow_any_len, custom_early_reject.
-    """
-    cdef Rule rule
-    cdef dict names
-    cdef int size
-
-    def __init__(self, Rule rule):
-        self.rule = rule
-        self.names = {}
-
-    cdef int register(self) except -1:
-        self.rule.registers += 1
-        if self.rule.registers > MAX_REGISTERS:
-            raise ValueError(f"pattern of rule {self.rule.title} is too large: more than {MAX_REGISTERS} nodes")
-        return self.rule.registers - 1
-
-    cdef int emit(self, int kind) except -1:
-        cdef Instruction *bigger
-        cdef Instruction *made
-        if self.rule.length == self.size:
-            self.size = self.size * 2 + 8
-            bigger = <Instruction *>realloc(self.rule.program, self.size * sizeof(Instruction))
-            if bigger is NULL:
-                raise MemoryError("no memory for a rule")
-            self.rule.program = bigger
-        made = &self.rule.program[self.rule.length]
-        memset(made, 0, sizeof(Instruction))
-        made.kind = kind
-        made.reg = made.parent = made.count = made.name = -1
-        self.rule.length += 1
-        return self.rule.length - 1
-
-    cdef int name_register(self, str name) except -1:
-        if name not in self.names:
-            self.names[name] = self.register()
-        return self.names[name]
-
-    cdef int collect_names(self, object pattern) except -1:
-        if pattern.name is not None:
-            self.name_register(pattern.name)
-        for child in pattern.sources or ():
-            self.collect_names(child)
-        return 0
-
-    cdef int node(self, object pattern, int parent, int position, int reg) except -1:
-        """Code that matches one node: source `position` of register `parent`, or what `reg` holds."""
-        cdef int at, i
-        cdef tuple kids = pattern.sources
-        at = self.emit(CHECK)
-        self.rule.program[at].reg = reg
-        self.rule.program[at].parent = parent
-        self.rule.program[at].position = position
-        if pattern.name is not None:
-            self.rule.program[at].name = self.name_register(pattern.name)
-        if pattern.is_any:
-            self.alternatives(kids, reg)
-            return 0
-        self.tests(pattern, at)
-        if kids is None:
-            return 0
-        if pattern.source_mode == "every":
-            self.every(kids[0], reg)
-            return 0
-        self.rule.program[at].count = len(kids)
-        self.rule.program[at].at_least = 1 if pattern.allow_any_len else 0
-        if pattern.source_mode == "permuted" and len(kids) > 1:
-            self.permuted(kids, reg)
-            return 0
-        for i in range(len(kids)):
-            self.node(kids[i], reg, i, self.register())
-        return 0
-
-    cdef int tests(self, object pattern, int at) except -1:
-        """Fills in what a CHECK compares besides the number of sources."""
-        cdef Instruction *ins = &self.rule.program[at]
-        cdef int i
-        cdef DTypeInfo info
-        if pattern.op is not None:
-            ins.has_ops = 1
-            for op in pattern.op:
-                add_op(&ins.ops0, &ins.ops1, op)
-        if pattern.dtype is not None:
-            wanted = tuple(pattern.dtype)
-            ins.has_dtypes = max(len(wanted), 1)
-            ins.dtypes = <PyObject **>calloc(ins.has_dtypes, sizeof(PyObject *))
-            for i in range(len(wanted)):
-                info = info_of(wanted[i])
-                ins.dtypes[i] = <PyObject *>info.dtype
-        if pattern.arg is not None:
-            self.rule.keep.append(pattern.arg)
-            ins.arg = <PyObject *>pattern.arg
-        return 0
-
-    cdef int alternatives(self, tuple kids, int reg) except -1:
-        cdef int branch = self.emit(BRANCH), i, end
-        cdef list leaves = []
-        cdef int *places = <int *>calloc(max(len(kids), 1), sizeof(int))
-        self.rule.program[branch].reg = reg
-        self.rule.program[branch].choices = len(kids)
-        self.rule.program[branch].table = places
-        for i in range(len(kids)):
-            places[i] = self.rule.length
-            self.node(kids[i], -1, 0, reg)
-            leaves.append(self.emit(JUMP))
-        end = self.rule.length
-        for i in leaves:
-            self.rule.program[i].target = end
-        return 0
-
-    cdef int permuted(self, tuple kids, int reg) except -1:
-        cdef int at = self.emit(PERMUTE), i, j, n = len(kids), base
-        cdef list orders = list(itertools.permutations(range(n)))
-        cdef Instruction *ins
-        if all(alike(kids[0], k) for k in kids[1:]):
-            orders = orders[:1]
-        base = self.rule.registers
-        for i in range(n):
-            self.register()
-        ins = &self.rule.program[at]
-        ins.reg, ins.count, ins.choices, ins.base = reg, n, len(orders), base
-        ins.table = <int *>calloc(len(orders) * n, sizeof(int))
-        ins.masks = <uint64_t *>calloc(2 * n, sizeof(uint64_t))
-        for i in range(len(orders)):
-            # orders[i][place] says which pattern meets the source at that place
-            for j in range(n):
-                ins.table[i * n + <int>orders[i][j]] = j
-        for i in range(n):
-            if kids[i].op is None or kids[i].is_any:
-                ins.masks[2 * i] = ins.masks[2 * i + 1] = ~<uint64_t>0
-            else:
-                for op in kids[i].op:
-                    add_op(&ins.masks[2 * i], &ins.masks[2 * i + 1], op)
-        for i in range(n):
-            self.node(kids[i], -1, 0, base + i)
-        return 0
-
-    cdef int every(self, object kid, int reg) except -1:
-        cdef int counter = self.register(), child = self.register(), start, loop, back
-        start = self.emit(START)
-        self.rule.program[start].reg = counter
-        loop = self.emit(EACH)
-        self.rule.program[loop].reg = child
-        self.rule.program[loop].parent = reg
-        self.rule.program[loop].base = counter
-        self.node(kid, -1, 0, child)
-        back = self.emit(JUMP)
-        self.rule.program[back].target = loop
-        self.rule.program[loop].target = self.rule.length
-        return 0
-
-
-cdef bint alike(object a, object b):
-    """Whether two patterns are the same test and capture nothing, so that their order does not matter."""
-    if a is b:
-        return a.name is None or a.sources is None
-    if a.name is not None or b.name is not None or a.sources is not None or b.sources is not None:
-        return False
-    return a.op == b.op and a.dtype == b.dtype and a.arg is None and b.arg is None
-
-
 cdef class Rule:
     """A pattern with its function, compiled. `title` names it in messages."""
 
@@ -241,28 +69,20 @@ cdef class Rule:
         self.defaults = []
 
     def __dealloc__(self):
-        cdef int i
-        for i in range(self.length):
-            free(self.program[i].dtypes)
-            free(self.program[i].table)
-            free(self.program[i].masks)
-        free(self.program)
         free(self.sources)
 
     def __init__(self, pattern, function):
-        cdef Compiler compiler = Compiler(self)
         self.pattern = pattern
         self.function = types.FunctionType(*function) if isinstance(function, tuple) else function
         self.location = tuple(getattr(pattern, "location", None) or ("?", 0))
         self.title = getattr(self.function, "rule_name", None) or getattr(self.function, "__name__", "rule")
-        compiler.collect_names(pattern)
-        self.names = tuple(compiler.names)
+        self.code = Program(pattern, self.title)
+        self.program = self.code.items
+        self.names = tuple(self.code.names)
         self.name_count = len(self.names)
         self.set_roots(pattern)
         self.set_needs(pattern)
-        compiler.node(pattern, -1, 0, compiler.register())
-        compiler.emit(ACCEPT)
-        self.set_parameters(compiler.names)
+        self.set_parameters(self.code.names)
 
     def __repr__(self):
         return f"<rule {self.title} ({self.location[0]}:{self.location[1]})>"
@@ -277,14 +97,7 @@ cdef class Rule:
 
     def listing(self):
         """The program as text, one instruction a line."""
-        cdef list lines = []
-        cdef int i
-        cdef Instruction *ins
-        for i in range(self.length):
-            ins = &self.program[i]
-            lines.append(f"{i:3d} {KINDS[ins.kind]:8s} reg={ins.reg} from={ins.parent}[{ins.position}] count={ins.count} "
-                         f"name={ins.name} choices={ins.choices} target={ins.target}")
-        return "\n".join(lines)
+        return self.code.listing()
 
     cdef int set_roots(self, object pattern) except -1:
         roots = root_ops(pattern)
@@ -415,19 +228,6 @@ cdef object plain_parameters(object function):
     defaults = function.__defaults__ or ()
     missing = (_Parameter.empty,) * (len(names) - len(defaults))
     return [_Parameter(n, d) for n, d in zip(names, missing + tuple(defaults))]
-
-
-cdef object root_ops(object pattern):
-    """Operations the root may have; None means any."""
-    if pattern.is_any:
-        out = set()
-        for kid in pattern.sources:
-            below = root_ops(kid)
-            if below is None:
-                return None
-            out |= set(below)
-        return out
-    return pattern.op
 
 
 # ---------------------------------------------------------------------------------------------- the machine
