@@ -83,7 +83,8 @@ def branch_around_store(u: UOp) -> tuple[UOp, list[UOp]] | None:
     if address.op is Ops.CAST:
         plain = address.replace(src=(plain,))
         lines.append(plain)
-    branch = UOp(Ops.IF, src=(inner.src[2],))
+    # one branch for each store: equal gates must not make equal nodes, which the list holds once
+    branch = UOp(Ops.IF, src=(inner.src[2], plain, u.src[1]))
     store = u.replace(src=(plain, *u.src[1:]))
     return store, [*lines, branch, store, UOp(Ops.ENDIF, src=(branch,))]
 
