@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.backends.linear_kernels import Builder
+
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
@@ -28,9 +29,7 @@ def vector_copy_scale() -> list[UOp]:
     b = Builder()
     out, x = b.buf(0, dtypes.float32, 256), b.buf(1, dtypes.float32, 256)
     group, thread = _ids(b, 4, 16)
-    start = b.alu(
-        Ops.ADD, b.alu(Ops.MUL, group, b.const(64)), b.alu(Ops.MUL, thread, b.const(4))
-    )
+    start = b.alu(Ops.ADD, b.alu(Ops.MUL, group, b.const(64)), b.alu(Ops.MUL, thread, b.const(4)))
     v = b.load(b.at(x, start, 4))
     lanes = [b.add(Ops.GEP, dtypes.float32, (v,), (i,)) for i in range(4)]
     scaled = [b.alu(Ops.MUL, lane, b.const(0.5, dtypes.float32)) for lane in lanes]
@@ -66,7 +65,11 @@ def group_sum() -> list[UOp]:
 @kernel
 def half_and_bool() -> list[UOp]:
     b = Builder()
-    out, x, flags = b.buf(0, dtypes.float16, 64), b.buf(1, dtypes.float16, 64), b.buf(2, dtypes.bool, 64)
+    out, x, flags = (
+        b.buf(0, dtypes.float16, 64),
+        b.buf(1, dtypes.float16, 64),
+        b.buf(2, dtypes.bool, 64),
+    )
     group, thread = _ids(b, 4, 16)
     place = b.alu(Ops.ADD, b.alu(Ops.MUL, group, b.const(16)), thread)
     v = b.load(b.at(x, place))

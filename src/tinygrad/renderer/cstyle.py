@@ -311,6 +311,10 @@ class CStyleLanguage(Renderer):
             return f"{value}ul"
         return f"({self.render_cast(dt, str(value))})"
 
+    def render_declaration(self, dt: DType, name: str, value: str) -> str:
+        """The statement that gives a value its name."""
+        return f"{self.render_dtype(dt)} {name} = {value};"
+
     def render_lane(self, u: UOp, lane: int) -> str:
         """One lane of the vector `u`."""
         if u.dtype.count == 1:
@@ -446,7 +450,7 @@ class _BodyWriter:
             note = f" /* {u.src[0].arg if u.src[0].op is Ops.CONST else 'symbolic'} */"
         else:
             text[u], note = self._new_name(_NAME_PREFIX.get(u.op, "alu")), ""
-        self._emit(f"{self.ren.render_dtype(u.dtype)} {text[u]} = {strip_parens(value)};{note}")
+        self._emit(self.ren.render_declaration(u.dtype, text[u], strip_parens(value)) + note)
 
 
 # Renderers of one device live in that device's folder; these are the import paths users know.
