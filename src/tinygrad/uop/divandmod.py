@@ -218,6 +218,19 @@ def take_out_multiples(d: Division) -> UOp | None:
     return result + whole.const if whole.const else result
 
 
+def canon_positive_residues(d: Division) -> UOp | None:
+    """`(k - p) % c -> (k%c + r) % c` where the residues `r` of the coefficients are no larger."""
+    if d.wants_quotient or not d.floors:
+        return None
+    c = d.divisor
+    if all(0 < f < c for f in d.sum.terms.values()) and 0 <= d.sum.const < c:
+        return None
+    if any(f % c > abs(f) for f in d.sum.terms.values()):
+        return None
+    rest = d.sum.map(lambda f: f % c, lambda k: k % c)
+    return d.divide(rest.build(), c) if rest.bounds()[0] >= 0 else None
+
+
 def round_off_constant(d: Division) -> UOp | None:
     """With `g` a factor of the coefficients and the divisor, a remainder of the constant below `g`
     never carries: `(g*p + k) // (g*c) -> (p + k//g) // c`."""
@@ -347,6 +360,7 @@ _NUMBER_DIVISOR: tuple[Step, ...] = (
     interpolate_two_values,
     merge_remainders_in_sum,
     take_out_multiples,
+    canon_positive_residues,
     round_off_constant,
     mirror_negative_sum,
     # before: drop_small_terms, because users' programs are compared by the form this one leaves

@@ -59,6 +59,13 @@ def canon_limit_of_quotient(x: UOp, c1: UOp, c2: UOp) -> UOp | None:
     return x < (limit * divisor if limit > 0 else (limit - 1) * divisor + 1)
 
 
+def canon_limit_of_digit(x: UOp, c1: UOp, m: UOp, c2: UOp) -> UOp | None:
+    """`(x // c1) % m < c2 -> x % (c1*m) < c2*c1`: the digit is the quotient of the remainder."""
+    if c1.arg <= 0 or m.arg <= 0 or c2.arg <= 0:
+        return None
+    return x % (c1.arg * m.arg) < c2.arg * c1.arg
+
+
 def simplify_limit_of_sum(x: UOp, c1: UOp) -> UOp | None:
     """`g*p + r < g*c -> p < c` for the largest `g` with `0 <= r < g`."""
     if x.op is not Ops.ADD or summands(x)[-1].op is Ops.CONST:
@@ -196,6 +203,12 @@ rules = [
     rule("lt-multiple", _index * _c1 < _c2, canon_limit_of_multiple, domain=INDEX),
     rule("gt-multiple", _c2 < _index * _c1, canon_lower_limit_of_multiple, domain=INDEX),
     rule("lt-quotient", _index // _c1 < _c2, canon_limit_of_quotient, domain=INDEX),
+    rule(
+        "lt-digit",
+        (_index // _c1) % UPat.cvar("m", vec=False) < _c2,
+        canon_limit_of_digit,
+        domain=INDEX,
+    ),
     rule("lt-negated", _index * -1 < _index_y * -1, lambda x, y: y < x, domain=INDEX),
     rule(
         "lt-quotient-difference",
