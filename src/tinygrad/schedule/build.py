@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tinygrad.dtype import dtypes
-from tinygrad.helpers import prod
+from tinygrad.dtype import AddrSpace, dtypes
+from tinygrad.helpers import PCONTIG, prod
 from tinygrad.schedule.collapse import simplify_value
 from tinygrad.schedule.demand import (
     LEAF_OPS,
@@ -34,6 +34,8 @@ from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 MAX_REREAD_BUFFERS = 3
 # Arithmetic (operations times readers) up to which a proposal without reductions is recomputed.
 MAX_RECOMPUTED_ALUS = 2000
+# Elements of an array that a kernel may keep for itself (PCONTIG).
+MAX_KEPT_ELEMENTS = 16384
 # Additions up to which a reduction to a single element is repeated rather than launched: a launch
 # costs more than that.
 MAX_REPEATED_REDUCTION = 512
@@ -51,6 +53,16 @@ def buffer_of(token: UOp) -> UOp:
     if token.op in (Ops.MSELECT, Ops.MSTACK):
         return token.replace(src=tuple(buffer_of(s) for s in token.src))
     return token
+
+
+@dataclass(frozen=True)
+class BufferizeOpts:
+    """Where a BUFFERIZE puts its value."""
+
+    addrspace: AddrSpace = AddrSpace.GLOBAL
+
+
+KEPT = BufferizeOpts(AddrSpace.LOCAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +107,12 @@ def count_alus(value: UOp) -> int:
 
 def memory_reads(value: UOp) -> list[UOp]:
     """The INDEX nodes that read memory, in a fixed order."""
-    return [u for u in value.toposort() if u.op is Ops.INDEX]
+    return [u for u in value.toposort() if reads_memory(u)]
+
+
+def reads_memory(u: UOp) -> bool:
+    """Whether a node of a value reads a buffer (and not an array inside the kernel)."""
+    return u.op is Ops.INDEX and u.src[0].op is not Ops.BUFFERIZE
 
 
 class Build:
@@ -198,6 +215,8 @@ class Build:
         if not stage.forced and not worth_storing(stage, value, reads):
             self._dissolve(u, stage, value, reads)
             return
+        if PCONTIG > 1 and not stage.forced and self._keep_in_kernel(u, stage, value, reads):
+            return
         if u.op is not Ops.CONTIGUOUS and (same := self._already_stored(u, stage, value)):
             self.memories[u] = same
             return
@@ -224,6 +243,32 @@ class Build:
                 moves.update(self._renamed_reductions(value))
             exprs[read.key] = transplant(value, moves, read.exists)
         self.exprs[u] = exprs
+
+    def _keep_in_kernel(self, u: UOp, stage: Stage, value: UOp, reads: list[Read]) -> bool:
+        """Store a value inside of its only reader, for the reader's loops that select it.
+
+        What the reader repeats or reduces over stays a loop of the stored array.
+        """
+        if len(reads) != 1 or reads[0].exists is not None:
+            return False
+        read = reads[0]
+        shared: dict[UOp, UOp] = {}
+        kept: list[tuple[UOp, UOp]] = []
+        for loop, index in zip(stage.body.indices, read.indices):
+            outer = index.op is Ops.RANGE and index.arg[1] is AxisType.LOOP
+            if outer and index not in read.repeated:
+                shared[loop] = index
+            elif loop.op is Ops.RANGE:
+                kept.append((loop, index))
+        sizes = tuple(upper_bound(loop.src[0]) for loop, _ in kept)
+        if not shared or len(kept) > 1 or prod(sizes) > MAX_KEPT_ELEMENTS:
+            return False
+        inner = transplant(value, shared, None)
+        if kept:
+            array = UOp(Ops.BUFFERIZE, u.dtype, (inner, *[loop for loop, _ in kept]), KEPT)
+            inner = UOp(Ops.INDEX, u.dtype, (array, *[index for _, index in kept]))
+        self.exprs[u] = {read.key: inner}
+        return True
 
     def _renamed_reductions(self, value: UOp) -> dict[UOp, UOp]:
         """New loops for the reductions of a value that is used once more in the same kernel."""
@@ -331,7 +376,7 @@ def worth_storing(stage: Stage, value: UOp, reads: list[Read]) -> bool:
     reductions = [u for u in nodes if u.op is Ops.REDUCE]
     if reductions:
         return not repeats_little(stage, reductions, reads)
-    buffers = {u.src[0] for u in nodes if u.op is Ops.INDEX}
+    buffers = {u.src[0] for u in nodes if reads_memory(u)}
     if len(buffers) > MAX_REREAD_BUFFERS:
         return True
     return count_alus(value) * len(reads) > MAX_RECOMPUTED_ALUS

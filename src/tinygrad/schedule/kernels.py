@@ -16,7 +16,7 @@ import heapq
 from dataclasses import dataclass
 
 from tinygrad.dtype import dtypes
-from tinygrad.schedule.build import Store, buffer_of
+from tinygrad.schedule.build import Store, buffer_of, reads_memory
 from tinygrad.schedule.transplant import transplant
 from tinygrad.uop.ops import AxisType, KernelInfo, Ops, UOp
 
@@ -38,7 +38,7 @@ def tokens_read(store: Store) -> dict[UOp, None]:
     tokens = dict.fromkeys(store.inputs)
     for part in (store.value, store.position):
         if part is not None:
-            tokens.update((u.src[0], None) for u in part.toposort() if u.op is Ops.INDEX)
+            tokens.update((u.src[0], None) for u in part.toposort() if reads_memory(u))
     return tokens
 
 

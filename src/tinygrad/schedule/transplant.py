@@ -31,7 +31,7 @@ def transplant(value: UOp, moves: dict[UOp, UOp], exists: UOp | None) -> UOp:
         if sources == u.src:
             new[u] = u
             continue
-        if u.op is Ops.INDEX:
+        if u.op is Ops.INDEX and u.src[0].op is not Ops.BUFFERIZE:
             sources = (sources[0], gate_position(sources[1], exists), *sources[2:])
         new[u] = u.replace(src=sources)
     return new[value]

@@ -12,6 +12,7 @@ from typing import Any
 
 from tinygrad.codegen.late.accumulate import RegisterNames
 from tinygrad.codegen.late.scopes import Scopes
+from tinygrad.codegen.opt.ranges import axis_key, ranges_of
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import AxisType, UOp
@@ -20,12 +21,9 @@ _PER_THREAD = (AxisType.WARP, AxisType.LOCAL)
 _LANES = (AxisType.UPCAST, AxisType.UNROLL)
 
 
-def _constant_end(r: UOp) -> int:
-    end = r.src[0].ssimplify()
-    if not isinstance(end, int):
-        # room for the largest size; the loop itself runs to the actual one
-        return int(end.vmax)
-    return end
+def _room(position: UOp) -> int:
+    """How many values a position of an array can have; for symbolic sizes the largest number."""
+    return int(position.vmax) + 1
 
 
 def _row_major(indices: list[UOp], sizes: list[int]) -> UOp:
@@ -39,40 +37,57 @@ def _address_space(u: UOp) -> AddrSpace:
     return getattr(u.arg, "addrspace", AddrSpace.LOCAL)
 
 
-def _materialise(u: UOp, value: UOp, names: RegisterNames, ren: Any) -> UOp:
-    """The array that holds `value` over the ranges of BUFFERIZE `u`, to be read after it is full."""
+def _materialise(u: UOp, kept_apart: list[UOp], names: RegisterNames, ren: Any) -> UOp:
+    """The array that holds the value of BUFFERIZE `u`, to be read after it is full.
+
+    It has one dimension per range that `u` closes, and, innermost, one per range in `kept_apart`.
+    """
     space = _address_space(u)
-    ranges = list(u.src[1:])
-    loops = [r for r in ranges if r.op is Ops.RANGE]
-    sizes = [_constant_end(r) for r in loops]
+    positions = [*u.src[1:], *kept_apart]
+    sizes = [_room(p) for p in positions]
     ptr = u.dtype.scalar().ptr(math.prod(sizes), space)
     define = Ops.DEFINE_REG if space is AddrSpace.REG else Ops.DEFINE_LOCAL
     array = UOp(define, ptr, (), names.take())
-    filled = array.index(_row_major(loops, sizes), ptr=True).store(value)
-    if loops:
-        filled = filled.end(*loops)
-    shared = any(r.arg[-1] in (*_PER_THREAD, AxisType.GROUP_REDUCE) for r in loops)
+    filled = array.index(_row_major(positions, sizes), ptr=True).store(u.src[0])
+    loops = dict.fromkeys(r for p in u.src[1:] for r in p.toposort() if r.op is Ops.RANGE)
+    closed = [*loops, *(r for r in kept_apart if r.arg[-1] in _LANES)]
+    if closed:
+        filled = filled.end(*closed)
+    threads = (*_PER_THREAD, AxisType.GROUP_REDUCE)
+    shared = any(r.arg[-1] in threads for r in [*loops, *kept_apart])
     if space is AddrSpace.LOCAL and shared and ren.has_local:
         filled = filled.barrier()
     return array.after(filled)
 
 
 def lower_bufferize(sink: UOp, ren: Any) -> UOp:
-    """Gives every BUFFERIZE of the kernel an array of its own."""
-    order = list(sink.toposort())
-    if not any(u.op is Ops.BUFFERIZE for u in order):
+    """Gives every BUFFERIZE of the kernel an array of its own.
+
+    Lanes and threads around a BUFFERIZE each keep a value of their own.
+    """
+    if not any(u.op is Ops.BUFFERIZE for u in sink.toposort()):
         return sink
+    scopes = Scopes(sink)
     names = RegisterNames(sink)
     done: dict[UOp, UOp] = {}
-    for u in order:
+    apart: dict[UOp, list[UOp]] = {}
+    for u in scopes.order:
         src = tuple(done[s] for s in u.src)
         if u.op is Ops.BUFFERIZE:
-            done[u] = _materialise(u.replace(src=src), src[0], names, ren)
+            threads = _address_space(u) is AddrSpace.LOCAL and ren.has_local
+            kinds = (*_PER_THREAD, *_LANES) if threads else _LANES
+            around = scopes.members(scopes.mask[u])
+            apart[u] = [done[r] for r in around if r.arg[-1] in kinds]
+            done[u] = _materialise(u.replace(src=src), apart[u], names, ren)
         elif u.op is Ops.INDEX and u.src[0].op is Ops.BUFFERIZE:
-            sizes = [_constant_end(r) for r in u.src[0].src[1:] if r.op is Ops.RANGE]
-            indices = list(src[1:])
-            flat = _row_major(indices, sizes) if len(indices) == len(sizes) else indices[0]
-            done[u] = u.replace(src=(src[0], flat))
+            kept = u.src[0]
+            if len(src) != len(kept.src):
+                raise RuntimeError(
+                    f"a value kept over {len(kept.src) - 1} ranges is read with {len(src) - 1} "
+                    "indices; give one index per range"
+                )
+            sizes = [_room(p) for p in [*kept.src[1:], *apart[kept]]]
+            done[u] = u.replace(src=(src[0], _row_major([*src[1:], *apart[kept]], sizes)))
         else:
             done[u] = u if src == u.src else u.replace(src=src)
     return done[sink]
