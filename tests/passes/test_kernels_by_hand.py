@@ -203,3 +203,23 @@ def test_two_lowerings_give_the_same_node():
     i = UOp.range(8, 0)
     sink = buffer(0, 8).index(i, ptr=True).store(i.cast(dtypes.float32)).end(i).sink()
     assert instructions(sink, ScalarTarget()) == instructions(sink, ScalarTarget())
+
+
+@targets
+def test_every_lane_keeps_a_row_of_its_own(ren):
+    """A kept value inside an upcast axis, over an axis that was split."""
+
+    class Kept:
+        addrspace = AddrSpace.LOCAL
+
+    axes = Axes()
+    row, rows = axes.split(8, 4, AxisType.LOOP, UPCAST)
+    col, columns = axes.split(16, 8, AxisType.LOOP, UPCAST)
+    k = axes(16, REDUCE)
+    out, a = buffer(0, 8), buffer(1, 128)
+    kept = UOp(Ops.BUFFERIZE, dtypes.float32, (a.index(row * 16 + col) * 3.0, col), Kept)
+    total = UOp(Ops.INDEX, dtypes.float32, (kept, k)).reduce(k, arg=Ops.ADD)
+    sink = out.index(row, ptr=True).store(total).end(*rows).sink()
+    data, got = floats(8, 16), np.zeros(8, np.float32)
+    run(sink, ren, got, data.reshape(-1))
+    np.testing.assert_array_equal(got, data.sum(1) * 3)

@@ -12,7 +12,6 @@ from typing import Any
 
 from tinygrad.codegen.late.accumulate import RegisterNames
 from tinygrad.codegen.late.scopes import Scopes
-from tinygrad.codegen.opt.ranges import axis_key, ranges_of
 from tinygrad.dtype import AddrSpace, dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import AxisType, UOp

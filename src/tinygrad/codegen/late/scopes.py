@@ -53,8 +53,13 @@ class Scopes:
             mask |= self.mask[s]
         if u.op is Ops.RANGE:
             return mask | self.bit[u]
-        if u.op in (Ops.END, Ops.REDUCE, Ops.BUFFERIZE):
+        if u.op in (Ops.END, Ops.REDUCE):
             return mask & ~self.bits(r for r in u.src[1:] if r.op is Ops.RANGE)
+        if u.op is Ops.BUFFERIZE:
+            # a position may be an expression of the ranges that an axis was split into
+            for s in u.src[1:]:
+                mask &= ~self.mask[s]
+            return mask
         if u.op is Ops.AFTER:
             for dep in u.src[1:]:
                 mask &= ~self.bits(ranges_closed_by(dep))
