@@ -92,7 +92,7 @@ _HELPERS = {
     "masked_load": """{I} {T} {name}(const {S}* p, {B} mask, {T} other) {{
 #if __has_builtin(__builtin_masked_load)
   typedef _Bool lanes __attribute__((ext_vector_type({n})));
-  return __builtin_masked_load(__builtin_convertvector(mask, lanes), p, other);
+  return __builtin_masked_load(__builtin_convertvector(mask, lanes), (const __typeof__(other[0])*)p, other);
 #else
   for (int i = 0; i < {n}; i++) if (mask[i]) other[i] = p[i];
   return other;
@@ -101,7 +101,7 @@ _HELPERS = {
     "masked_store": """{I} void {name}({S}* p, {B} mask, {T} v) {{
 #if __has_builtin(__builtin_masked_store)
   typedef _Bool lanes __attribute__((ext_vector_type({n})));
-  __builtin_masked_store(__builtin_convertvector(mask, lanes), v, p);
+  __builtin_masked_store(__builtin_convertvector(mask, lanes), v, (__typeof__(v[0])*)p);
 #else
   for (int i = 0; i < {n}; i++) if (mask[i]) p[i] = v[i];
 #endif

@@ -3,7 +3,7 @@ typedef int int8 __attribute__((ext_vector_type(8), aligned(4)));
 static inline __attribute__((always_inline)) int8 masked_load_int8(const int* p, bool8 mask, int8 other) {
 #if __has_builtin(__builtin_masked_load)
   typedef _Bool lanes __attribute__((ext_vector_type(8)));
-  return __builtin_masked_load(__builtin_convertvector(mask, lanes), p, other);
+  return __builtin_masked_load(__builtin_convertvector(mask, lanes), (const __typeof__(other[0])*)p, other);
 #else
   for (int i = 0; i < 8; i++) if (mask[i]) other[i] = p[i];
   return other;
