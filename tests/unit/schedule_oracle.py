@@ -103,6 +103,10 @@ class _Grid:
             shape = [1] * len(self.loops)
             shape[self.loops.index(u)] = int(args[0])
             return np.arange(int(args[0]), dtype=np.int64).reshape(shape)
+        if u.op is Ops.BUFFERIZE:
+            return self._array(u, args[0])
+        if u.op is Ops.INDEX and u.src[0].op is Ops.BUFFERIZE:
+            return self._array_element(*args)
         if u.op is Ops.INDEX:
             return self._load(u, *args)
         if u.op is Ops.CAST:
@@ -121,6 +125,23 @@ class _Grid:
         if u.op is Ops.WHERE and args[2] is None:
             return np.where(args[0], args[1], -1)  # Invalid
         return np.asarray(_ALU[u.op](*args)).astype(numpy_dtype(u.dtype))
+
+    def _array(self, u: UOp, value):
+        """The value with the array's loops as one leading axis."""
+        axes = [self.loops.index(loop) for loop in u.src[1:]]
+        value = value.reshape((1,) * (len(self.loops) - value.ndim) + value.shape)
+        full = list(value.shape)
+        for axis, loop in zip(axes, u.src[1:]):
+            full[axis] = self.values[loop].shape[axis]
+        value = np.broadcast_to(value, full)
+        rest = [1 if axis in axes else size for axis, size in enumerate(full)]
+        front = np.moveaxis(value, axes, range(len(axes)))
+        return front.reshape(-1, *rest)
+
+    def _array_element(self, array, position):
+        position = np.broadcast_to(position, np.broadcast_shapes(position.shape, array.shape[1:]))
+        array = np.broadcast_to(array, (len(array), *position.shape))
+        return np.take_along_axis(array, position[None], axis=0)[0]
 
     def _load(self, u: UOp, memory, position):
         inside = (position >= 0) & (position < memory.size)

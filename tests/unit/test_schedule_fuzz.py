@@ -7,6 +7,7 @@ import pytest
 from tests.unit.test_schedule_values import Machine
 
 from tinygrad.dtype import dtypes
+from tinygrad.helpers import Context
 from tinygrad.uop.ops import Ops, UOp
 
 SEEDS = range(150)
@@ -99,12 +100,14 @@ def random_tensors(rnd: random.Random, machine: Machine) -> list[tuple[UOp, np.n
     return pool
 
 
+@pytest.mark.parametrize("pcontig", [0, 2])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_random_graphs(seed):
+def test_random_graphs(seed, pcontig):
     rnd, machine = random.Random(seed), Machine(seed)
     pool = random_tensors(rnd, machine)
     outputs = [pool[-1], rnd.choice(pool)]
-    done = machine.run(*[u for u, _ in outputs])
+    with Context(PCONTIG=pcontig):
+        done = machine.run(*[u for u, _ in outputs])
     for u, (_, expected) in zip(done, outputs):
         np.testing.assert_array_equal(machine.value(u), expected, err_msg=f"seed {seed}")
 

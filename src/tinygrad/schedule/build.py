@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tinygrad.dtype import AddrSpace, dtypes
-from tinygrad.helpers import PCONTIG, prod
+from tinygrad.helpers import prod
 from tinygrad.schedule.collapse import simplify_value
 from tinygrad.schedule.demand import (
     LEAF_OPS,
@@ -34,8 +34,6 @@ from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 MAX_REREAD_BUFFERS = 3
 # Arithmetic (operations times readers) up to which a proposal without reductions is recomputed.
 MAX_RECOMPUTED_ALUS = 2000
-# Elements of an array that a kernel may keep for itself (PCONTIG).
-MAX_KEPT_ELEMENTS = 16384
 # Additions up to which a reduction to a single element is repeated rather than launched: a launch
 # costs more than that.
 MAX_REPEATED_REDUCTION = 512
@@ -215,7 +213,8 @@ class Build:
         if not stage.forced and not worth_storing(stage, value, reads):
             self._dissolve(u, stage, value, reads)
             return
-        if PCONTIG > 1 and not stage.forced and self._keep_in_kernel(u, stage, value, reads):
+        if stage.inside:
+            self._keep_inside(u, stage, value, reads)
             return
         if u.op is not Ops.CONTIGUOUS and (same := self._already_stored(u, stage, value)):
             self.memories[u] = same
@@ -238,37 +237,28 @@ class Build:
         loops = stage.body.indices
         exprs = {}
         for number, read in enumerate(reads):
-            moves = {loop: at for loop, at in zip(loops, read.indices) if loop.op is Ops.RANGE}
+            pairs = zip(loops, read.indices)
+            moves = {loop: at for loop, at in pairs if loop.op is Ops.RANGE and loop is not at}
             if number > 0:
                 moves.update(self._renamed_reductions(value))
             exprs[read.key] = transplant(value, moves, read.exists)
         self.exprs[u] = exprs
 
-    def _keep_in_kernel(self, u: UOp, stage: Stage, value: UOp, reads: list[Read]) -> bool:
-        """Store a value inside of its only reader, for the reader's loops that select it.
-
-        What the reader repeats or reduces over stays a loop of the stored array.
-        """
-        if len(reads) != 1 or reads[0].exists is not None:
-            return False
-        read = reads[0]
-        shared: dict[UOp, UOp] = {}
-        kept: list[tuple[UOp, UOp]] = []
-        for loop, index in zip(stage.body.indices, read.indices):
-            outer = index.op is Ops.RANGE and index.arg[1] is AxisType.LOOP
-            if outer and index not in read.repeated:
-                shared[loop] = index
-            elif loop.op is Ops.RANGE:
-                kept.append((loop, index))
-        sizes = tuple(upper_bound(loop.src[0]) for loop, _ in kept)
-        if not shared or len(kept) > 1 or prod(sizes) > MAX_KEPT_ELEMENTS:
-            return False
-        inner = transplant(value, shared, None)
-        if kept:
-            array = UOp(Ops.BUFFERIZE, u.dtype, (inner, *[loop for loop, _ in kept]), KEPT)
-            inner = UOp(Ops.INDEX, u.dtype, (array, *[index for _, index in kept]))
-        self.exprs[u] = {read.key: inner}
-        return True
+    def _keep_inside(self, u: UOp, stage: Stage, value: UOp, reads: list[Read]) -> None:
+        """Keep a value in an array of its readers' kernel, for the axes that they do not share."""
+        kept = [
+            axis
+            for axis, loop in enumerate(stage.body.indices)
+            if loop.op is Ops.RANGE and any(read.indices[axis] is not loop for read in reads)
+        ]
+        sizes = tuple(upper_bound(u.shape[axis]) for axis in kept)
+        loops = tuple(stage.body.indices[axis] for axis in kept)
+        array = UOp(Ops.BUFFERIZE, u.dtype, (value, *loops), KEPT) if kept else None
+        exprs = {}
+        for read in reads:
+            position = flat_index(sizes, tuple(read.indices[axis] for axis in kept))
+            exprs[read.key] = UOp(Ops.INDEX, u.dtype, (array, position)) if kept else value
+        self.exprs[u] = exprs
 
     def _renamed_reductions(self, value: UOp) -> dict[UOp, UOp]:
         """New loops for the reductions of a value that is used once more in the same kernel."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tinygrad.helpers import PCONTIG
 from tinygrad.schedule.indexing import (
     Indices,
     as_index,
@@ -34,6 +35,8 @@ READY_OPS = frozenset({Ops.BUFFER, Ops.CONST, Ops.BIND, Ops.DEFINE_VAR})
 # and those put together from nodes that are in memory
 LEAF_OPS = READY_OPS | {Ops.AFTER, Ops.MSELECT, Ops.MSTACK}
 TRANSPARENT_OPS = frozenset({Ops.DETACH, Ops.CONTIGUOUS_BACKWARD, Ops.NOOP})
+# Elements of an array that a kernel may keep for itself (PCONTIG).
+MAX_KEPT_ELEMENTS = 16384
 # what a view is made of; MULTI is only found on top of outputs
 VIEW_OPS = frozenset(GroupOp.Movement | TRANSPARENT_OPS | {Ops.MULTI})
 
@@ -118,6 +121,27 @@ class Read:
         return self.indices, self.exists
 
 
+def shared_loops(shape: tuple, reads: list[Read]) -> list[UOp | None]:
+    """Per axis the loop that all readers select the element with, if all of them are in its kernel.
+
+    Only under PCONTIG: the value is then computed inside of that loop, and kept for the other axes.
+    """
+    shared: list[UOp | None] = [None] * len(shape)
+    if PCONTIG <= 1 or any(read.exists is not None for read in reads):
+        return shared
+    repeated = {loop for read in reads for loop in read.repeated}
+    room = 1
+    for axis, size in enumerate(shape):
+        indices = {read.indices[axis] for read in reads}
+        index = next(iter(indices))
+        is_loop = index.op is Ops.RANGE and index.arg[1] is AxisType.LOOP
+        if len(indices) == 1 and is_loop and index not in repeated:
+            shared[axis] = index
+        else:
+            room *= size.vmax if isinstance(size, UOp) else size
+    return shared if room <= MAX_KEPT_ELEMENTS else [None] * len(shape)
+
+
 @dataclass(slots=True)
 class Stage:
     """A value over loops of its own, stored in a buffer (or a proposal to do so)."""
@@ -127,6 +151,7 @@ class Stage:
     body: Read
     target: Indices = ()  # ASSIGN: where in the overwritten tensor's base
     target_exists: UOp | None = None
+    inside: bool = False  # some loops are those of its readers, hence it is inside their kernel
 
 
 class Demand:
@@ -219,7 +244,10 @@ class Demand:
             for read in reads.values():
                 self._pass_through_computed(u, read)
             return
-        stage = Stage(u, forced, Read(self.new_loops(u.shape)))
+        indices = self.new_loops(u.shape)
+        shared = [None] * len(indices) if forced else shared_loops(u.shape, list(reads.values()))
+        own = tuple(loop if index is None else index for loop, index in zip(indices, shared))
+        stage = Stage(u, forced, Read(own), inside=any(index is not None for index in shared))
         self.stages[u] = stage
         self._pass_through_computed(u, stage.body)
 
