@@ -67,25 +67,25 @@ def canon_limit_of_digit(x: UOp, c1: UOp, m: UOp, c2: UOp) -> UOp | None:
 
 
 def simplify_limit_of_sum(x: UOp, c1: UOp) -> UOp | None:
-    """`g*p + r < g*c -> p < c` for the largest `g` with `0 <= r < g`."""
+    """`g*p + r < c -> p < k` for the largest `g` for which all values of `r` lead to one limit
+    `k = ceil((c - r) / g)`. A common factor of all summands only cancels against `c`."""
     if x.op is not Ops.ADD or summands(x)[-1].op is Ops.CONST:
         return None
     total = Linear.of(x)
     limit = c1.arg
-    candidates = {math.gcd(f, limit) for f in total.terms.values()} | {
-        math.gcd(total.factor_gcd(), limit)
-    }
+    common = math.gcd(total.factor_gcd(), limit)
+    sizes = {abs(f) for f in total.terms.values()}
+    candidates = sizes | {math.gcd(a, b) for a in sizes for b in sizes} | {common}
     for g in sorted(candidates, reverse=True):
         if g <= 1:
             return None
-        rest = total.map(lambda f, m=g: 0 if f % m == 0 else f, lambda _: 0)
-        if len(rest.terms) == len(total.terms):
-            continue
-        low, high = rest.bounds()
-        if low < 0 or high >= g:
-            continue
         kept = total.map(lambda f, m=g: f // m if f % m == 0 else 0, lambda _: 0)
-        return kept.build() < limit // g
+        if not kept.terms or (len(kept.terms) == len(total.terms) and g != common):
+            continue
+        low, high = total.map(lambda f, m=g: 0 if f % m == 0 else f, lambda _: 0).bounds()
+        threshold = ceil_div(limit - high, g)
+        if ceil_div(limit - low, g) == threshold:
+            return kept.build() < threshold
     return None
 
 
