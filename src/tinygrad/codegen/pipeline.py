@@ -86,12 +86,12 @@ def _target_matcher(ren: Any) -> PatternMatcher | None:
 # matchers are made once for each set of ops: compiling one costs more than lowering a small kernel
 @cache
 def _decomposing(decompositions: PatternMatcher) -> PatternMatcher:
-    return symbolic_simple + decompositions
+    return symbolic_simple + pm_splats + decompositions
 
 
 @cache
 def _finishing(decompositions: PatternMatcher, extra: PatternMatcher | None) -> PatternMatcher:
-    rules = symbolic_simple + decompositions + pm_gated_alternatives
+    rules = symbolic_simple + pm_splats + decompositions + pm_gated_alternatives
     return rules if extra is None else rules + extra
 
 
