@@ -344,7 +344,7 @@ class ExecItem:
 
     ast: UOp
     bufs: list[Buffer | None] = field(default_factory=list)
-    metadata: tuple[Metadata, ...] = ()
+    metadata: tuple[Metadata, ...] = field(default=())
     fixedvars: dict[str, int] = field(default_factory=dict)
     prg: Runner | None = None
 

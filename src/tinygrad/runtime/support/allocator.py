@@ -7,7 +7,7 @@ programs look inside. Invariant: a handle is in use or kept, never both.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tinygrad.dtype import ImageDType
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from tinygrad.device import Compiled
 
 
-@dataclass(frozen=True, eq=True)
+@dataclass(frozen=True)
 class BufferSpec:
     """How memory is to be allocated; part of the key under which an LRUAllocator keeps freed memory."""
 
     image: ImageDType | None = None
     uncached: bool = False
-    cpu_access: bool = False
-    host: bool = False
+    cpu_access: bool = field(default=False)
+    host: bool = field(default=False)
     nolru: bool = False
     external_ptr: int | None = None
 
