@@ -26,8 +26,24 @@ class ScalarTarget(PlainTarget):
     supports_float4 = False
     has_local = False
     code_for_op = dict.fromkeys(
-        [Ops.ADD, Ops.MUL, Ops.IDIV, Ops.MOD, Ops.CMPLT, Ops.CMPNE, Ops.WHERE, Ops.MAX, Ops.AND,
-         Ops.OR, Ops.XOR, Ops.SQRT, Ops.RECIPROCAL, Ops.TRUNC, Ops.SHL, Ops.SHR]
+        [
+            Ops.ADD,
+            Ops.MUL,
+            Ops.IDIV,
+            Ops.MOD,
+            Ops.CMPLT,
+            Ops.CMPNE,
+            Ops.WHERE,
+            Ops.MAX,
+            Ops.AND,
+            Ops.OR,
+            Ops.XOR,
+            Ops.SQRT,
+            Ops.RECIPROCAL,
+            Ops.TRUNC,
+            Ops.SHL,
+            Ops.SHR,
+        ]
     )
 
 

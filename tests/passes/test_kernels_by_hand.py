@@ -50,7 +50,12 @@ def test_loop_inside_then_more_work():
 def test_nested_accumulators():
     n, d = 4, 3
     o, q, k, v = (UOp.placeholder((n, d), dtypes.float32, s) for s in range(4))
-    i, col, j, inner = UOp.range(n, 0), UOp.range(d, 1), UOp.range(n, 2, REDUCE), UOp.range(d, 3, REDUCE)
+    i, col, j, inner = (
+        UOp.range(n, 0),
+        UOp.range(d, 1),
+        UOp.range(n, 2, REDUCE),
+        UOp.range(d, 3, REDUCE),
+    )
     score = UOp.placeholder((1,), dtypes.float32, 0, addrspace=AddrSpace.REG)
     score = score.after(i, j)[0].set(0.0)
     score = score[0].set(score.after(inner)[0] + q[i, inner] * k[j, inner], end=inner)
@@ -148,7 +153,11 @@ def test_reduction_by_a_group(upcast):
     axes = Axes()
     row = axes(2, AxisType.GLOBAL)
     local = axes(2, AxisType.LOCAL)
-    col, lanes = axes.split(upcast, upcast, AxisType.LOOP, UPCAST) if upcast > 1 else (UOp.const(dtypes.index, 0), [])
+    col, lanes = (
+        axes.split(upcast, upcast, AxisType.LOOP, UPCAST)
+        if upcast > 1
+        else (UOp.const(dtypes.index, 0), [])
+    )
     group, k = axes(4, AxisType.GROUP_REDUCE), axes(5, REDUCE)
     i = (row * 2 + local) * upcast + col
     out, a = buffer(0, 4 * upcast), buffer(1, 80 * upcast)

@@ -53,7 +53,9 @@ def matmul(m, n, k, ti, tj, tk):
 
 
 @targets
-@pytest.mark.parametrize("tile", [(1, 1, 1), (2, 4, 1), (1, 8, 2), (6, 24, 1), (3, 12, 5), (6, 1, 10)])
+@pytest.mark.parametrize(
+    "tile", [(1, 1, 1), (2, 4, 1), (1, 8, 2), (6, 24, 1), (3, 12, 5), (6, 1, 10)]
+)
 def test_matmul(ren, tile):
     m, n, k = 6, 24, 10
     a, b, out = floats(m, k), floats(k, n, seed=1), np.zeros((m, n), np.float32)
@@ -71,7 +73,11 @@ def test_matmul_tile_keeps_vectors_whole():
     )
     start = next(i for i, u in enumerate(lines) if u.op is Ops.RANGE)
     stop = next(i for i, u in enumerate(lines) if u.op is Ops.END)
-    loads = [u for u in lines[start:stop] if u.op is Ops.LOAD and u.src[0].dtype.addrspace.name == "GLOBAL"]
+    loads = [
+        u
+        for u in lines[start:stop]
+        if u.op is Ops.LOAD and u.src[0].dtype.addrspace.name == "GLOBAL"
+    ]
     # one row of B as a vector, six elements of A
     assert sorted(u.dtype.count for u in loads) == [1] * 6 + [64]
     multiplies = [u for u in lines[start:stop] if u.op is Ops.MUL and u.dtype.count > 1]

@@ -36,7 +36,9 @@ from .kernels import Float4Target, ScalarTarget, WideTarget, buffer
 )
 def test_launch_covers_every_point_once(dims, limits, reverse):
     parts = get_grouped_dims("gidx", dims, limits, reverse)
-    specials = sorted({u for p in parts for u in p.toposort() if u.op is Ops.SPECIAL}, key=lambda u: u.arg)
+    specials = sorted(
+        {u for p in parts for u in p.toposort() if u.op is Ops.SPECIAL}, key=lambda u: u.arg
+    )
     sizes = [u.src[0].arg for u in specials]
     if limits is not None:
         assert len(sizes) <= len(limits)
@@ -50,7 +52,8 @@ def test_launch_covers_every_point_once(dims, limits, reverse):
 
 
 @pytest.mark.parametrize(
-    ("dims", "limits"), [((23,), (16, 16, 16)), ((2, 3, 4, 5, 6), (16, 16, 16)), ((128, 3, 4), (16, 2, 2))]
+    ("dims", "limits"),
+    [((23,), (16, 16, 16)), ((2, 3, 4, 5, 6), (16, 16, 16)), ((128, 3, 4), (16, 2, 2))],
 )
 def test_launch_that_does_not_fit(dims, limits):
     with pytest.raises(RuntimeError, match="cannot launch"):
@@ -151,7 +154,9 @@ def test_every_pass_is_named_and_explained():
 
 
 def test_an_error_names_the_pass():
-    bad = UOp(Ops.REDUCE, dtypes.float32, (buffer(0, 4).index(UOp.range(4, 0)), UOp.range(4, 0)), Ops.SUB)
+    bad = UOp(
+        Ops.REDUCE, dtypes.float32, (buffer(0, 4).index(UOp.range(4, 0)), UOp.range(4, 0)), Ops.SUB
+    )
     sink = buffer(1, 1).index(UOp.const(dtypes.index, 0), ptr=True).store(bad).sink()
     with Context(SPEC=1), pytest.raises(Exception, match="reduce") as error:
         full_rewrite_to_sink(sink, ScalarTarget(), optimize=False)

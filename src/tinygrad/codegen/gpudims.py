@@ -1,9 +1,9 @@
 """Launch dimensions: parallel axes become launch indices.
 
-In: a kernel whose GLOBAL, WARP, LOCAL, GROUP_REDUCE and THREAD axes are ranges. Out: the same kernel
-with SPECIAL nodes (`gidx`, `lidx`, or `idx` where the runner picks the local size) or, on targets
-with threads, a `core_id` variable in their place; ENDs no longer mention those axes. A launch has at
-most as many dimensions, and each at most as large, as the target says.
+In: a kernel whose GLOBAL, WARP, LOCAL, GROUP_REDUCE and THREAD axes are ranges. Out: the same
+kernel with SPECIAL nodes (`gidx`, `lidx`, or `idx` where the runner picks the local size) or, on
+targets with threads, a `core_id` variable in their place; ENDs no longer mention those axes. A
+launch has at most as many dimensions, and each at most as large, as the target says.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from tinygrad.codegen.gpudims import add_launch_indices
 from tinygrad.codegen.late.buffers import lower_bufferize, split_group_reduces
@@ -37,12 +37,12 @@ from tinygrad.uop.ops import PatternMatcher, UOp, graph_rewrite
 from tinygrad.uop.spec import full_spec, kernel_spec, program_spec, type_verify
 from tinygrad.uop.symbolic import pm_simplify_valid, sym, symbolic, symbolic_simple
 
-Matcher = PatternMatcher | Callable[[Any], PatternMatcher | None]
+Matcher: TypeAlias = "PatternMatcher | Callable[[Any], PatternMatcher | None]"
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One row: rules (a matcher, or a function from the target to one) or a whole-graph function."""
+    """One row: rules (a matcher, or a function from the target to one) or a graph function."""
 
     name: str
     why: str
@@ -193,10 +193,16 @@ PASSES: tuple[Pass, ...] = (
         "casts between widths fold, lanes of split vectors meet their sources",
         rules=symbolic + pm_splats + pm_gates + pm_fold_gates + pm_empty_statements,
     ),
-    Pass("pre_matcher", "the target's own rules see ops before they are decomposed",
-         rules=_target_matcher),
-    Pass("decompositions", "ops that the target lacks, driven by its code_for_op",
-         rules=_decompositions),
+    Pass(
+        "pre_matcher",
+        "the target's own rules see ops before they are decomposed",
+        rules=_target_matcher,
+    ),
+    Pass(
+        "decompositions",
+        "ops that the target lacks, driven by its code_for_op",
+        rules=_decompositions,
+    ),
     Pass(
         "final rewrite",
         "the target's last word, with the decomposition of what its own rules make",
@@ -214,8 +220,8 @@ PASSES: tuple[Pass, ...] = (
 def lower(sink: UOp, ren: Any, optimize: bool = True) -> UOp:
     """Runs the table on `sink`.
 
-    With SPEC the result is verified, with SPEC=2 what every pass leaves. An error from a pass or its
-    specification names the pass.
+    With SPEC the result is verified, with SPEC=2 what every pass leaves. An error from a pass or
+    its specification names the pass.
     """
     for row in PASSES:
         if row.optimizing and not optimize:

@@ -1,9 +1,9 @@
 """How the lanes of one LOAD or STORE map to memory accesses.
 
 In: an access in a tile (see `lanes.py`), at one coordinate of its copied axes. Out: the nodes that
-perform it: one vector access where the addresses of the lanes are consecutive, a scalar access where
-they are equal, accesses gathered to a vector otherwise; and, where neighbours in memory lie along a
-copied axis, vector loads along that axis and a transposition in registers.
+perform it: one vector access where the addresses of the lanes are consecutive, a scalar access
+where they are equal, accesses gathered to a vector otherwise; and, where neighbours in memory lie
+along a copied axis, vector loads along that axis and a transposition in registers.
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ class AccessPlan:
         self.count = 1 if vector is None else lanes.size[vector]
         buf, idx, gate = parts
         self.buf = lanes.tiles[buf].nodes[0]
-        self.gate_tile = None if gate is None else lanes.tiles[gate]
-        self.gate = None if gate is None else lanes.at(self.gate_tile, where)
+        self.gate = None if gate is None else lanes.at(lanes.tiles[gate], where)
+        self.gated_by_lane = gate is not None and lanes.tiles[gate].vector is not None
         self.stride, self.base, self.each = self._stride(idx)
-        gated_by_lane = self.gate_tile is not None and self.gate_tile.vector is not None
-        self.uniform = self.stride == 0 and not gated_by_lane
+        self.uniform = self.stride == 0 and not self.gated_by_lane
 
-    def _stride(self, idx: UOp) -> tuple[int | None, UOp | None, list[UOp]]:
-        """(stride, index of lane 0, []), or (None, None, index of every lane)."""
+    def _stride(self, idx: UOp) -> tuple[int | None, UOp, list[UOp]]:
+        """(stride, index of lane 0, []), or (None, index of lane 0, index of every lane)."""
         lanes, where = self.lanes, self.where
         tile = lanes.tiles[idx]
         if tile.vector is None:
@@ -68,7 +67,7 @@ class AccessPlan:
         steps = {step_between(a, b) for a, b in zip(each, each[1:])}
         if len(steps) == 1 and (step := steps.pop()) is not None:
             return step, each[0], []
-        return None, None, each
+        return None, each[0], each
 
     def _address(self, idx: UOp, gate: UOp | None, count: int) -> UOp:
         src = (self.buf, idx) if gate is None else (self.buf, idx, gate)
@@ -79,7 +78,7 @@ class AccessPlan:
         return address.cast(ptr.base.vec(count).ptr(ptr.size, ptr.addrspace))
 
     def _gate_lanes(self, first: int, count: int) -> UOp | None:
-        if self.gate is None or self.gate_tile.vector is None or count == self.count:
+        if self.gate is None or not self.gated_by_lane or count == self.count:
             return self.gate
         return lane_slice(self.gate, first, count)
 
@@ -108,8 +107,14 @@ class AccessPlan:
         if self.uniform and alt_wide:
             self.uniform = False
         if self.uniform:
-            return [UOp(Ops.LOAD, u.dtype, (self._address(self.base, self.gate, 1),
-                                            *(() if alt is None else (alt,))), u.arg)]
+            return [
+                UOp(
+                    Ops.LOAD,
+                    u.dtype,
+                    (self._address(self.base, self.gate, 1), *(() if alt is None else (alt,))),
+                    u.arg,
+                )
+            ]
         got: list[UOp] = []
         for first, count, idx, backwards in self.runs():
             order = tuple(range(count - 1, -1, -1))
@@ -245,8 +250,9 @@ class TransposedLoad:
             bits = scopes.bit[r] | scopes.bit[vector]
             if gate is not None and scopes.mask[gate] & bits:
                 continue
-            terms = [linear_in(t, r, scopes) for t in across[0]]
-            if any(t is None for t in terms) or sum(t[1] for t in terms) != 1:
+            split = [linear_in(t, r, scopes) for t in across[0]]
+            terms = [t for t in split if t is not None]
+            if len(terms) < len(split) or sum(t[1] for t in terms) != 1:
                 continue
             side = _block_side(lanes.size_of(r), lanes.size_of(vector), native)
             if side >= 4:

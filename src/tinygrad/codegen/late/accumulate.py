@@ -76,7 +76,10 @@ class RegisterNames:
 
 
 def accumulate(
-    op: Ops, groups: list[list[list[UOp]]], loops: tuple[UOp, ...], outer: tuple[UOp, ...],
+    op: Ops,
+    groups: list[list[list[UOp]]],
+    loops: tuple[UOp, ...],
+    outer: tuple[UOp, ...],
     names: RegisterNames,
 ) -> list[list[UOp]]:
     """Runs `loops`, combining contributions with `op`.

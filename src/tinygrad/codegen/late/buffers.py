@@ -1,8 +1,8 @@
 """Values that are kept in memory inside a kernel.
 
 In: BUFFERIZE nodes with a local or register address space, and reductions whose axes are shared by
-a group of threads (GROUP_REDUCE). Out: DEFINE_LOCAL or DEFINE_REG arrays, the stores that fill them,
-barriers where threads exchange values, and reads that wait for both.
+a group of threads (GROUP_REDUCE). Out: DEFINE_LOCAL or DEFINE_REG arrays, the stores that fill
+them, barriers where threads exchange values, and reads that wait for both.
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ def split_group_reduces(sink: UOp) -> UOp:
                 (part, *threads, *members, *lanes),
                 _SharedArray(AddrSpace.LOCAL),
             )
-            again = [
-                UOp.range(r.src[0], axis + i, AxisType.REDUCE) for i, r in enumerate(members)
-            ]
+            again = [UOp.range(r.src[0], axis + i, AxisType.REDUCE) for i, r in enumerate(members)]
             axis += len(again)
             total = UOp(Ops.INDEX, u.dtype, (shared, *threads, *again, *lanes))
             done[u] = UOp(Ops.REDUCE, u.dtype, (total, *again), u.arg)

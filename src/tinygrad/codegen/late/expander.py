@@ -1,10 +1,10 @@
 """Rules for values that stand for many lanes: UNROLL and CONTRACT.
 
-`UNROLL(vector, axes)` is a value that depends on the lane axes `((axis, size), ...)`; the vector lists
-it row by row over them. `CONTRACT(value, axes)` gathers those axes into one vector, the last named
-axis fastest. The rules move UNROLL upwards through arithmetic and let the two meet. They are pure and
-are combined with the symbolic rules, for graphs that spell lanes out themselves; whole kernels are
-expanded by `late/lanes.py`, which keeps the same lane order.
+`UNROLL(vector, axes)` is a value that depends on the lane axes `((axis, size), ...)`; the vector
+lists it row by row over them. `CONTRACT(value, axes)` gathers those axes into one vector, the last
+named axis fastest. The rules move UNROLL upwards through arithmetic and let the two meet. They are
+pure and are combined with the symbolic rules, for graphs that spell lanes out themselves; whole
+kernels are expanded by `late/lanes.py`, which keeps the same lane order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The last rules before the linearizer: only forms that renderers know remain.
 
-Vector constants are spelled out, groups and empty statements disappear from the sink. Also here, for
-the linear list: a store behind a scalar condition becomes a branch around the store.
+Vector constants are spelled out, groups and empty statements disappear from the sink. Also here,
+for the linear list: a store behind a scalar condition becomes a branch around the store.
 """
 
 from __future__ import annotations
@@ -90,8 +90,12 @@ def branch_around_store(u: UOp) -> tuple[UOp, list[UOp]] | None:
 
 
 pm_linearize_cleanups = PatternMatcher(
-    [(UPat(Ops.STORE, src=(UPat((Ops.INDEX, Ops.CAST)),), allow_any_len=True, name="u"),
-      branch_around_store)]
+    [
+        (
+            UPat(Ops.STORE, src=(UPat((Ops.INDEX, Ops.CAST)),), allow_any_len=True, name="u"),
+            branch_around_store,
+        )
+    ]
 )
 
 

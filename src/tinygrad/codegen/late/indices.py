@@ -2,8 +2,8 @@
 
 In: a kernel whose index expressions have the unbounded type `dtypes.index`. Out: the same kernel
 with int32 in its place, and int64 wherever the bounds of a value, or of what it is computed from,
-do not fit. Bounds are those of the unbounded expressions, so nothing wraps. Runs once, after the last
-pass that builds index expressions.
+do not fit. Bounds are those of the unbounded expressions, so nothing wraps. Runs once, after the
+last pass that builds index expressions.
 """
 
 from __future__ import annotations

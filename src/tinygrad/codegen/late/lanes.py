@@ -1,10 +1,10 @@
 """Expands UPCAST and UNROLL axes: tiles of values, and wide vectors.
 
-In: a kernel of scalar operations over ranges, some of them typed UPCAST or UNROLL ("lane axes"). Out:
-the same kernel without those ranges. One lane axis per tile becomes the lanes of vector operations
-(`dtype.vec(n)`, n the size of the axis); the others become copies. Every REDUCE is turned into
-accumulators on the way. Which axis becomes the vector is decided by `choose_vector_axes`: the one
-along which most memory accesses are contiguous.
+In: a kernel of scalar operations over ranges, some of them typed UPCAST or UNROLL ("lane axes").
+Out: the same kernel without those ranges. One lane axis per tile becomes the lanes of vector
+operations (`dtype.vec(n)`, n the size of the axis); the others become copies. Every REDUCE is
+turned into accumulators on the way. Which axis becomes the vector is decided by
+`choose_vector_axes`: the one along which most memory accesses are contiguous.
 
 A node's expansion is a `Tile`: its operations for every coordinate of the copied axes that it
 depends on, and only those. So an operand that does not depend on an axis exists once and is shared,
@@ -110,7 +110,8 @@ class LaneExpander:
         end = r.src[0].ssimplify()
         if not isinstance(end, int):
             raise RuntimeError(
-                f"axis {r.arg} has size {end.render()}; only constant sizes can be upcast or unrolled"
+                f"axis {r.arg} has size {end.render()}; "
+                "only constant sizes can be upcast or unrolled"
             )
         return end
 
@@ -215,7 +216,9 @@ class LaneExpander:
     def _structural(self, u: UOp, srcs: list[Tile]) -> Tile:
         if u.op is Ops.END:
             body = UOp.group(*srcs[0].nodes) if len(srcs[0].nodes) > 1 else srcs[0].nodes[0]
-            loops = [n for s, t in zip(u.src[1:], srcs[1:]) if not is_lane_range(s) for n in t.nodes]
+            loops = [
+                n for s, t in zip(u.src[1:], srcs[1:]) if not is_lane_range(s) for n in t.nodes
+            ]
             return Tile((), None, [u.replace(src=(body, *loops)) if loops else body])
         flat = tuple(dict.fromkeys(n for t in srcs for n in t.nodes))
         if flat == u.src:
@@ -231,7 +234,9 @@ class LaneExpander:
         nodes = []
         for where in self._coordinates(axes):
             picked = [self.at(src, where | lane) for lane in self._coordinates(gathered)]
-            nodes.append(UOp(Ops.VECTORIZE, u.dtype, tuple(picked)) if len(picked) > 1 else picked[0])
+            nodes.append(
+                UOp(Ops.VECTORIZE, u.dtype, tuple(picked)) if len(picked) > 1 else picked[0]
+            )
         return Tile(axes, None, nodes)
 
     def _unroll(self, u: UOp, src: Tile) -> Tile:

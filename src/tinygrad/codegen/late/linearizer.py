@@ -81,7 +81,7 @@ def _visit_order(sink: UOp, needs_loop: set[UOp]) -> list[UOp]:
 
 
 def _header_key(u: UOp) -> tuple | None:
-    """Parameters and launch indices open the list, in argument order; core_id is the last argument."""
+    """Parameters and launch indices come first, in argument order; core_id is the last argument."""
     if u.op is Ops.DEFINE_GLOBAL:
         return 0, False, u.arg
     if u.op is Ops.DEFINE_VAR:

@@ -1,8 +1,8 @@
 """Puts loops into a form in which each is opened and closed once.
 
-In: ENDs that close several ranges together, ranges that several ENDs or REDUCEs close. Out: ENDs of one
-range each, nested, and no two for the same range. Runs on the kernel AST, where graphs are small, and
-again in front of the linearizer for the loops of accumulators.
+In: ENDs that close several ranges together, ranges that several ENDs or REDUCEs close. Out: ENDs of
+one range each, nested, and no two for the same range. Runs on the kernel AST, where graphs are
+small, and again in front of the linearizer for the loops of accumulators.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _merge_ends(sink: UOp) -> UOp:
 
 
 def _may_share_loop(end: UOp, ends: list[UOp], scopes: Scopes) -> bool:
-    """Whether `end` stands inside the same loops as the first of `ends`, and waits for none of them."""
+    """Whether `end` stands in the same loops as the first of `ends`, and waits for none of them."""
     if scopes.mask[end] != scopes.mask[ends[0]]:
         return False
     earlier = end.backward_slice

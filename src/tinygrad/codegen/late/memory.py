@@ -37,6 +37,7 @@ pm_add_loads = PatternMatcher(
     ]
 )
 
+
 def address_parts(address: UOp) -> tuple[UOp, UOp, UOp | None] | None:
     """(buffer, index, gate or None) of an address; None where it is not one element's INDEX."""
     if address.op is not Ops.INDEX or len(address.src) < 2:
@@ -245,10 +246,16 @@ def add_alternative(load: UOp, address: UOp) -> UOp | None:
 
 def drop_alternative(load: UOp, address: UOp) -> UOp | None:
     """A load that always happens has no alternative."""
-    if len(load.src) > 1 and _gate_of(address) is None and load.src[1].op in GroupOp.ALU | {
-        Ops.CONST,
-        Ops.VCONST,
-    }:
+    if (
+        len(load.src) > 1
+        and _gate_of(address) is None
+        and load.src[1].op
+        in GroupOp.ALU
+        | {
+            Ops.CONST,
+            Ops.VCONST,
+        }
+    ):
         return load.replace(src=(address,))
     return None
 

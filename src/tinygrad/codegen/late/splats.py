@@ -1,7 +1,7 @@
 """Rules for vectors with one value in every lane: arithmetic on them is scalar arithmetic.
 
-The expansion widens a scalar operand where a vector operand meets it, and sorting the terms of a sum may
-then pair two widened ones. These rules compute with the scalars and widen once.
+The expansion widens a scalar operand where a vector operand meets it, and sorting the terms of a
+sum may then pair two widened ones. These rules compute with the scalars and widen once.
 """
 
 from __future__ import annotations
@@ -54,8 +54,10 @@ pm_splats = PatternMatcher(
             UPat(
                 Ops.ADD,
                 dtypes.ints + (dtypes.index,),
-                src=[UPat(Ops.ADD, src=[UPat.var("x"), UPat(Ops.VECTORIZE, name="a")]),
-                     UPat(Ops.VECTORIZE, name="b")],
+                src=[
+                    UPat(Ops.ADD, src=[UPat.var("x"), UPat(Ops.VECTORIZE, name="a")]),
+                    UPat(Ops.VECTORIZE, name="b"),
+                ],
                 name="u",
             ),
             join_splat_terms,

@@ -1,8 +1,9 @@
 """Shaped views of buffers inside a kernel become index arithmetic.
 
-In: kernels written by hand, which index reshaped, sliced or permuted buffers with one index per axis,
-and that name a buffer "after" its stores as a statement. Out: every INDEX addresses a flat buffer with
-one index, and statements are stores and loops. What orders accesses (AFTER) moves below the view.
+In: kernels written by hand, which index reshaped, sliced or permuted buffers with one index per
+axis, and that name a buffer "after" its stores as a statement. Out: every INDEX addresses a flat
+buffer with one index, and statements are stores and loops. What orders accesses (AFTER) moves below
+the view.
 """
 
 from __future__ import annotations

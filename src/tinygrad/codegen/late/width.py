@@ -1,9 +1,9 @@
 """Splits vectors to widths that the target has.
 
-In: operations over vectors of any number of lanes. Out: on a target with vector registers, vectors of
-whole registers (up to four together) and of smaller powers of two; on others scalar arithmetic, with
-vector accesses of four or two elements where the target has those and the address is aligned. Lane
-masks are split with the accesses that they guard.
+In: operations over vectors of any number of lanes. Out: on a target with vector registers, vectors
+of whole registers (up to four together) and of smaller powers of two; on others scalar arithmetic,
+with vector accesses of four or two elements where the target has those and the address is aligned.
+Lane masks are split with the accesses that they guard.
 
 A vector node is replaced by its pieces, a list of (node, lanes); one walk, sources first.
 """
@@ -54,7 +54,11 @@ class _Splitter:
 
     def plan(self, lanes: int) -> list[int]:
         """Sizes of the pieces of a vector value."""
-        return [1] * lanes if self.scalar_alu else split_for_registers(lanes, self.native, self.together)
+        return (
+            [1] * lanes
+            if self.scalar_alu
+            else split_for_registers(lanes, self.native, self.together)
+        )
 
     # *** pieces of values ***
 
@@ -89,7 +93,9 @@ class _Splitter:
                 return piece.gep(tuple(i - start for i in order))
             start += size
         return UOp(
-            Ops.VECTORIZE, u.dtype.scalar().vec(len(order)), tuple(self.lanes(u, i, 1) for i in order)
+            Ops.VECTORIZE,
+            u.dtype.scalar().vec(len(order)),
+            tuple(self.lanes(u, i, 1) for i in order),
         )
 
     # *** nodes ***
@@ -119,7 +125,9 @@ class _Splitter:
         first = 0
         if u.op is Ops.WMMA or u.op in (Ops.CUSTOM, Ops.CUSTOMI):
             whole = u.replace(src=tuple(self._operand(s) for s in u.src))
-            self.pieces[u] = [whole.gep(i) for i in range(u.dtype.count)] if self.scalar_alu else [whole]
+            self.pieces[u] = (
+                [whole.gep(i) for i in range(u.dtype.count)] if self.scalar_alu else [whole]
+            )
             return
         if u.op is Ops.CAT and len(sizes) == 1:
             self.pieces[u] = [u.replace(src=tuple(self._operand(s) for s in u.src))]
@@ -171,8 +179,9 @@ class _Splitter:
         if u.op is Ops.STORE:
             self.whole[u] = UOp.group(*made) if len(made) > 1 else made[0]
         elif self.scalar_alu:
-            self.pieces[u] = [m.gep(i) if m.dtype.count > 1 else m for m in made
-                              for i in range(m.dtype.count)]
+            self.pieces[u] = [
+                m.gep(i) if m.dtype.count > 1 else m for m in made for i in range(m.dtype.count)
+            ]
         elif _is_vector(u):
             self.pieces[u] = made
         else:
