@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tinygrad.device import Device
 from tinygrad.dtype import DType
 from tinygrad.helpers import prod
 from tinygrad.uop.ops import GroupOp, Ops, UOp
@@ -16,6 +15,8 @@ from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 def is_storage(device: str | tuple[str, ...] | None) -> bool:
     """Whether a device runs no kernels, by its backend's word."""
+    from tinygrad.device import Device
+
     return isinstance(device, str) and Device.backend(device).storage_only
 
 

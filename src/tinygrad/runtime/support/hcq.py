@@ -276,7 +276,7 @@ class HCQCompiled(Compiled, Generic[SignalType]):
         kernargs_size=16 << 20,
         sigalloc_size=0x1000,
     ):
-        from tinygrad.runtime.graph.hcq import HCQGraph
+        from tinygrad.engine.queue_graph import HCQGraph
 
         self.signal_t, self.hw_compute_queue_t, self.hw_copy_queue_t = (
             signal_t,
