@@ -10,7 +10,7 @@ from tinygrad.dtype import dtypes
 from tinygrad.helpers import SPLIT_REDUCEOP, getenv, prod
 from tinygrad.schedule.demand import put_views, split_views
 from tinygrad.schedule.indexing import axis_runs, is_one, same_size
-from tinygrad.schedule.storage import copy_from_storage
+from tinygrad.schedule.storage import copy_from_storage, is_storage, one_run
 from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat, graph_rewrite_map
 
 # Elements a result element is made of, from which on a reduction is done in two steps.
@@ -72,17 +72,24 @@ def drop_contiguous(contiguous: UOp, source: UOp) -> UOp | None:
     return source if contiguous.arg is None and is_dense_memory(source) else None
 
 
+def view_storage(contiguous: UOp, source: UOp) -> UOp | None:
+    """On a device that only stores, what lies in one run of bytes is a view."""
+    return one_run(source) if is_storage(contiguous.device) else None
+
+
 def make_copy_dense(copy: UOp) -> UOp | None:
     """COPY moves bytes: its source has to be dense; a constant is made where it is wanted."""
     source = copy.src[0]
     views, base = split_views(source)
     if base.op is Ops.CONST:
         return put_views(base.replace(src=copy.src[1:]), views)
-    if is_dense_memory(source):
+    is_dense = is_dense_memory(source)
+    # what is to be made contiguous on a device that only stores can't be made there
+    if is_dense and reshape_base(source).op is not Ops.CONTIGUOUS:
         return None
     if (stored := copy_from_storage(copy)) is not None:
         return stored
-    return copy.replace(src=(_as_dense(source), *copy.src[1:]))
+    return None if is_dense else copy.replace(src=(_as_dense(source), *copy.src[1:]))
 
 
 def make_parts_dense(stack: UOp) -> UOp | None:
@@ -203,6 +210,10 @@ pm_cleanup = PatternMatcher(
         (
             UPat(Ops.CONTIGUOUS, src=(UPat.var("source"),), name="contiguous"),
             drop_contiguous,
+        ),
+        (
+            UPat(Ops.CONTIGUOUS, src=(UPat.var("source"),), name="contiguous"),
+            view_storage,
         ),
         (UPat(Ops.COPY, name="copy"), make_copy_dense),
         (UPat(Ops.MSTACK, name="stack"), make_parts_dense),

@@ -58,9 +58,13 @@ def one_run(source: UOp) -> UOp | None:
     while base.op in (Ops.RESHAPE, Ops.SHRINK, Ops.BITCAST, Ops.CONTIGUOUS):
         views.append(base)
         base = base.src[0]
+    if base.op is Ops.BUFFER_VIEW:
+        shape, dtype, begin = base.shape, base.dtype, base.arg[1] * base.src[0].dtype.itemsize
+        run, base = _Run(begin, shape, dtype), base.src[0]
+    else:
+        run = _Run(0, base.shape, base.dtype)
     if base.op is not Ops.BUFFER:
         return None
-    run = _Run(0, base.shape, base.dtype)
     if not all(run.follow(u) for u in reversed(views)) or run.start % base.dtype.itemsize:
         return None
     place = (prod(run.shape), run.start // base.dtype.itemsize)
