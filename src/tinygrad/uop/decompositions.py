@@ -1,9 +1,9 @@
 """Operations that a target lacks, written with those it has.
 
 In: a kernel after expansion. Out: the same values from the ops in `ops`, the keys of a renderer's
-`code_for_op`. `late_decompositions(ops)` builds the matcher once per set of ops; codegen runs it after
-the symbolic passes, because what it makes (shifts, magic multiplications, polynomials) hides the
-algebra. Elementary functions come from `uop/transcendental.py`, whose names are also exported here.
+`code_for_op`. `late_decompositions(ops)` builds the matcher once per set of ops; codegen runs it
+after the symbolic passes, because what it makes (shifts, magic multiplications, polynomials) hides
+the algebra. Elementary functions come from `uop/transcendental.py`; it is exported here too.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _shift_quotient(x: UOp, k: int) -> UOp:
 
 
 def fast_idiv(device: str, x: UOp, d: int, dont_cast=False) -> UOp | None:
-    """`x // d` for a constant `d > 0` by a multiplication and a shift, None where that is not exact.
+    """`x // d` for a constant `d > 0` by a multiplication and a shift, None where it is not exact.
 
     Tried in turn: the type of `x`; after the factors of two of `d` are shifted out; 64 bits, unless
     `dont_cast`. A target without 64 bit integers passes `dont_cast`, so `device` does not matter.

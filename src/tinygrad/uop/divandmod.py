@@ -45,8 +45,8 @@ class Division:
         self.node = node
         self.x, self.y = node.src
         self.wants_quotient = node.op is Ops.IDIV
-        # the divisor as a number, None when it is an expression
-        self.divisor: int | None = self.y.arg if self.y.op is Ops.CONST else None
+        # the divisor as a number, 0 when it is an expression
+        self.divisor: int = self.y.arg if self.y.op is Ops.CONST else 0
         self._sum: Linear | None = None
 
     @property
@@ -142,24 +142,29 @@ def _signed_residue(factor: int, divisor: int) -> int:
     return residue if 2 * residue <= divisor else residue - divisor
 
 
+def _positive_residue(factor: int, divisor: int) -> int:
+    return factor % divisor
+
+
+def _fold_with_residues(d: Division, residue: Callable[[int, int], int]) -> UOp | None:
+    c = d.divisor
+    rest = d.sum.map(lambda f: residue(f, c), lambda k: k % c)
+    low, high = rest.bounds()
+    bucket = low // c
+    if high // c != bucket:
+        return None
+    if not d.wants_quotient:
+        return Linear(rest.like, rest.terms, rest.const - bucket * c).build()
+    return d.sum.map(lambda f: (f - residue(f, c)) // c, lambda k: k // c + bucket).build()
+
+
 def fold_single_bucket(d: Division) -> UOp | None:
     """Coefficients replaced by residues so that the rest stays between two multiples of the
     divisor: then quotient and remainder are both linear."""
     if not d.floors:
         return None
-    c = d.divisor
-    for residue in (_signed_residue, lambda f, m: f % m):
-        # bound by value, the loop variable changes
-        rest = d.sum.map(lambda f, r=residue: r(f, c), lambda k: k % c)
-        low, high = rest.bounds()
-        bucket = low // c
-        if high // c != bucket:
-            continue
-        if not d.wants_quotient:
-            return Linear(rest.like, rest.terms, rest.const - bucket * c).build()
-        whole = d.sum.map(lambda f, r=residue: (f - r(f, c)) // c, lambda k, b=bucket: k // c + b)
-        return whole.build()
-    return None
+    folded = _fold_with_residues(d, _signed_residue)
+    return folded if folded is not None else _fold_with_residues(d, _positive_residue)
 
 
 def interpolate_two_values(d: Division) -> UOp | None:
@@ -203,8 +208,7 @@ def take_out_multiples(d: Division) -> UOp | None:
         return None
     c = d.divisor
     if d.wants_quotient:
-        whole = d.sum.map(lambda f: f // c if f % c == 0 else 0, lambda k: k // c)
-        rest = d.sum.map(lambda f: 0 if f % c == 0 else f, lambda k: k % c)
+        whole, rest = d.sum.split_by(c)
     else:
         whole = d.sum.map(lambda f: truncated_quotient(f, c), lambda k: k // c)
         rest = d.sum.map(lambda f: truncated_remainder(f, c), lambda k: k % c)
@@ -265,11 +269,10 @@ def drop_small_terms(d: Division) -> UOp | None:
     for g in sorted({math.gcd(f, d.divisor) for f in d.sum.terms.values()}, reverse=True):
         if g == 1:
             return None
-        small = d.sum.map(lambda f, m=g: 0 if f % m == 0 else f, lambda k, m=g: k % m)
+        kept, small = d.sum.split_by(g)
         low, high = small.bounds()
         if not small.terms or low < 0 or high >= g:
             continue
-        kept = d.sum.map(lambda f, m=g: f // m if f % m == 0 else 0, lambda k, m=g: k // m)
         result = d.divide(kept.build(), d.divisor // g)
         return result if d.wants_quotient else scaled(result, g) + small.build()
     return None
@@ -297,7 +300,7 @@ def divide_in_two_steps(d: Division) -> UOp | None:
 
 def divide_by_symbolic_factor(d: Division) -> UOp | None:
     """A factor of every summand and of the divisor cancels."""
-    if d.divisor is not None:
+    if d.divisor != 0:
         return None
     parts = _parts(d.sum)
     g = UOp.gcd(*parts, d.y)
@@ -315,7 +318,7 @@ def divide_by_symbolic_factor(d: Division) -> UOp | None:
 
 def take_out_symbolic_multiples(d: Division) -> UOp | None:
     """`(y*q + r) // y -> r//y + q` and `(y*q + r) % y -> r % y`, for `r >= 0`."""
-    if d.divisor is not None or not d.floors:
+    if d.divisor != 0 or not d.floors:
         return None
     whole: list[UOp] = []
     rest: list[UOp] = []
@@ -387,7 +390,7 @@ def fold_divmod_general(d: UOp, correct_divmod_folding: bool) -> UOp | None:
         return None
     steps = _ANY_DIVISOR
     if y.op is not Ops.VCONST:
-        steps += _SYMBOLIC_DIVISOR if division.divisor is None else _NUMBER_DIVISOR
+        steps += _NUMBER_DIVISOR if division.divisor else _SYMBOLIC_DIVISOR
     for step in steps:
         result = step(division)
         if result is not None and result is not d:

@@ -1,7 +1,7 @@
 """Elementary functions in terms of arithmetic, for targets that lack them.
 
-In: a scalar or vector node of a dtype in `TRANSCENDENTAL_DTYPES`. Out: a node of the same dtype made
-of sums, products, comparisons, choices, integer operations and bitcasts. float16 is computed in
+In: a scalar or vector node of a dtype in `TRANSCENDENTAL_DTYPES`. Out: a node of that dtype made of
+sums, products, comparisons, choices, integer operations and bitcasts. float16 is computed in
 float32. NaN and infinities follow IEEE 754 and C's math library. Called by `uop/decompositions.py`;
 some parts are public because tests and tools use them on their own.
 

@@ -1,7 +1,7 @@
 """Proofs about index expressions with the z3 solver.
 
-`uops_to_z3` translates nodes to solver expressions over mathematical integers and adds what is known
-of their leaves (bounds of variables, counters, loaded values) to the solver. `validate_index` asks
+`uops_to_z3` translates nodes to solver expressions over the integers and adds what is known of
+their leaves (bounds of variables, counters, loaded values) to the solver. `validate_index` asks
 whether an access can leave its buffer. z3 is an optional dependency, imported when first used; what
 has no integer meaning (floats, loaded data) becomes an unknown of its sort.
 """
@@ -27,7 +27,7 @@ def _z3() -> Any:
         import z3
     except ImportError as e:
         raise ImportError(
-            "bounds checking needs the z3-solver package: pip install z3-solver, or set IGNORE_OOB=1"
+            "bounds checks need the z3-solver package: pip install z3-solver, or set IGNORE_OOB=1"
         ) from e
     return z3
 

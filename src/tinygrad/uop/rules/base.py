@@ -42,23 +42,24 @@ def rule(
     """
     if hasattr(fn, "rule_name"):
         # one function in several rules: each pair carries its own marks
+        assert isinstance(fn, types.FunctionType), f"{name} needs a function, got {fn}"
         clone = types.FunctionType(
             fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
         )
         clone.__kwdefaults__ = fn.__kwdefaults__
         fn = clone
-    fn.rule_name = name
-    fn.domain = domain
-    fn.unsafe = unsafe
+    for mark, value in (("rule_name", name), ("domain", domain), ("unsafe", unsafe)):
+        setattr(fn, mark, value)
     return pattern, fn
 
 
 def describe(pair: tuple[UPat, Callable]) -> Rule | None:
     """The marks of a pair made by `rule`, None for a plain pair."""
     fn = pair[1]
-    if not hasattr(fn, "rule_name"):
+    marks = vars(fn) if isinstance(fn, types.FunctionType) else {}
+    if "rule_name" not in marks:
         return None
-    return Rule(fn.rule_name, fn.domain, fn.unsafe, fn)
+    return Rule(marks["rule_name"], marks["domain"], marks["unsafe"], fn)
 
 
 def is_integer(dtype: DType) -> bool:

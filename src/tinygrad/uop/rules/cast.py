@@ -65,7 +65,7 @@ def fits(u: UOp, dtype: DType) -> bool:
 
 
 def fold_cast_of_cast(outer: UOp, inner: UOp, x: UOp) -> UOp | None:
-    """`cast(cast(x, t), u) -> cast(x, u)` where the way through `t` loses nothing that `u` keeps."""
+    """`cast(cast(x, t), u) -> cast(x, u)` where `t` loses nothing that `u` keeps."""
     middle, last = inner.dtype, outer.dtype
     if isinstance(middle, PtrDType) or isinstance(last, PtrDType) or x.dtype == dtypes.void:
         return None

@@ -79,10 +79,10 @@ def simplify_limit_of_sum(x: UOp, c1: UOp) -> UOp | None:
     for g in sorted(candidates, reverse=True):
         if g <= 1:
             return None
-        kept = total.map(lambda f, m=g: f // m if f % m == 0 else 0, lambda _: 0)
+        kept, rest = total.split_by(g)
         if not kept.terms or (len(kept.terms) == len(total.terms) and g != common):
             continue
-        low, high = total.map(lambda f, m=g: 0 if f % m == 0 else f, lambda _: 0).bounds()
+        low, high = rest.bounds()
         threshold = ceil_div(limit - high, g)
         if ceil_div(limit - low, g) == threshold:
             return kept.build() < threshold
@@ -112,15 +112,13 @@ def negated_sum(u: UOp) -> UOp:
 def simplify_all_zero(x: UOp) -> UOp | None:
     """`(a*3 + b*4 < 1) != True -> (a + b < 1) != True`: a sum of non-negative multiples is below
     one exactly when every summand is zero, and coefficients do not matter then."""
-    changed = False
-    total = None
-    for part in summands(x):
-        node, factor = scaled_part(part)
-        if node.op is Ops.CONST or factor < 0 or node.vmin < 0:
-            return None
-        changed = changed or factor != 1
-        total = node if total is None else total + node
-    return (total < 1).ne(True) if changed else None
+    parts = [scaled_part(part) for part in summands(x)]
+    if any(node.op is Ops.CONST or factor < 0 or node.vmin < 0 for node, factor in parts):
+        return None
+    if all(factor == 1 for _, factor in parts):
+        return None
+    nodes = [node for node, _ in parts]
+    return (nodes[0].sum(*nodes[1:]) < 1).ne(True)
 
 
 def fold_compared_choice(op: UOp, cond: UOp, a: UOp, b: UOp, c: UOp) -> UOp | None:

@@ -93,6 +93,13 @@ class Linear:
         kept = {node: f for node, f in changed.items() if f != 0}
         return Linear(self.like, kept, of_const(self.const))
 
+    def split_by(self, m: int) -> tuple[Linear, Linear]:
+        """`(p, r)` with `self == m*p + r`: `p` has the terms whose coefficients `m` divides, `r`
+        the others and what is left of the constant, `0 <= r.const < m`."""
+        whole = {node: f // m for node, f in self.terms.items() if f % m == 0}
+        rest = {node: f for node, f in self.terms.items() if f % m != 0}
+        return Linear(self.like, whole, self.const // m), Linear(self.like, rest, self.const % m)
+
     def build(self) -> UOp:
         """The node of this sum."""
         total = None

@@ -148,7 +148,7 @@ def simplify_given(valid: UOp, target: UOp) -> UOp | None:
 
 
 def simplify_valid(valid: UOp) -> UOp | None:
-    """Simplifies each condition of a conjunction under the ones before it; None if nothing changed."""
+    """Simplifies each condition of a conjunction under the others; None if nothing changed."""
     conditions = conjuncts(valid)
     kept: list[UOp] = []
     changed = False

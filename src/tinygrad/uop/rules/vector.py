@@ -1,7 +1,7 @@
 """Rules rooted at GEP and VECTORIZE: lanes of vectors.
 
 `symbolic` keeps the rules that only drop nodes. `push_rules` move a GEP through arithmetic, which
-computes on fewer lanes but may repeat work, and `index_push_rules` do so for index expressions only,
+computes on fewer lanes but may repeat work; `index_push_rules` do so for index expressions only,
 where it exposes what differs from lane to lane.
 """
 
