@@ -21,6 +21,11 @@ def test_a_file_is_written_and_grows(tmp_path):
     t = Tensor.empty(4, dtype=dtypes.int32, device=f"DISK:{path}")
     t.assign(Tensor([1, 2, 3, 4], dtype=dtypes.int32)).realize()
     assert np.fromfile(path, np.int32).tolist() == [1, 2, 3, 4]
+    t[1:3].assign(Tensor([7, 8], dtype=dtypes.int32)).realize()
+    assert np.fromfile(path, np.int32).tolist() == [1, 7, 8, 4]
+    t[1:3].assign(Tensor([2, 3], dtype=dtypes.int32)).realize()
+    with pytest.raises(RuntimeError, match="only a run of bytes"):
+        t[::2].assign(Tensor([7, 8], dtype=dtypes.int32))
     bigger = Buffer(f"DISK:{path}", 6, dtypes.int32).allocate()
     assert bigger.numpy().tolist() == [1, 2, 3, 4, 0, 0]
 

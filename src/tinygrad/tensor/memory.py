@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Self, Sequence
 from tinygrad.device import Buffer, Device
 from tinygrad.dtype import ConstType, DTypeLike, _to_np_dtype, dtypes, to_dtype
 from tinygrad.helpers import prod
+from tinygrad.schedule.storage import one_run
 from tinygrad.tensor.core import TensorCore, canonical_devices, replace_nodes
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
@@ -114,7 +115,7 @@ class MemoryMixin(TensorCore):
         """
         value = x if isinstance(x, TensorCore) else type(self)(x, self.device, dtype=self.dtype)
         if is_storage(self.device):
-            self._storage().copyin(value._contents())
+            self._write_stored(value)
             return self
         if self.uop is value.uop:
             return self
@@ -207,6 +208,20 @@ class MemoryMixin(TensorCore):
         return self.shard(y.device, y.uop.axis)
 
     # ---- reading
+
+    def _write_stored(self, value: Self) -> None:
+        """Writes into a file or array at once. Raises RuntimeError where `self` is not one run of bytes of it."""
+        run = one_run(self.uop)
+        if run is None:
+            raise RuntimeError(
+                f"only a run of bytes of {self.device} can be assigned, got {self.uop.op}: "
+                "assign to a slice of the flat tensor"
+            )
+        view = run.base
+        whole = view.src[0].buffer.ensure_allocated()
+        size, offset = view.arg
+        part = whole.view(size, self.dtype, offset * whole.dtype.itemsize).ensure_allocated()
+        part.copyin(value._contents())
 
     def _storage(self) -> Buffer:
         """The allocated buffer of this tensor alone, realized, on one device."""
