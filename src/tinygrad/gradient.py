@@ -11,7 +11,7 @@ import dataclasses
 import math
 
 from tinygrad.dtype import dtypes, sum_acc_dtype
-from tinygrad.uop import Ops
+from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.ops import PatternMatcher, UOp, UPat, all_metadata
 
 
@@ -25,11 +25,63 @@ def _sum_axes(grad: UOp, axes: tuple[int, ...]) -> UOp:
     return grad.cast(wide).r(Ops.ADD, axes).cast(grad.dtype)
 
 
+# what is read from memory; a reduction that is read twice is stored by the scheduler
+_STORED = frozenset(
+    {Ops.BUFFER, Ops.COPY, Ops.CONTIGUOUS, Ops.ASSIGN, Ops.CONST, Ops.BUFFER_VIEW, Ops.REDUCE_AXIS}
+)
+_EXACT = frozenset({Ops.MAX, Ops.WHERE, Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ, Ops.NEG, Ops.DETACH})
+
+
+def _is_unit(x: UOp) -> bool:
+    return x.base.op is Ops.CONST and abs(x.base.arg) == 1
+
+
+def _rounds(x: UOp) -> bool:
+    """Whether computing `x` from what is stored may round."""
+    pending, seen = [x], set()
+    while pending:
+        u = pending.pop()
+        if u in seen or u.op in _STORED or not dtypes.is_float(u.dtype):
+            continue
+        seen.add(u)
+        if u.op is Ops.MUL and any(map(_is_unit, u.src)):
+            pending += u.src
+        elif u.op in _EXACT or u.op in GroupOp.Movement:
+            pending += u.src[:1] if u.op in GroupOp.Movement else u.src
+        else:
+            return True
+    return False
+
+
+def stored_once(x: UOp) -> UOp:
+    """`x` read from memory: a float computation below its views is made contiguous.
+
+    For values that are compared for equality across kernels: two kernels may round one expression
+    differently.
+    """
+    if not dtypes.is_float(x.dtype) or not _rounds(x):
+        return x
+    views = []
+    while x.op in GroupOp.Movement:
+        views.append(x)
+        x = x.src[0]
+    x = x.contiguous()
+    for view in reversed(views):
+        x = view.replace(src=(x, *view.src[1:]))
+    return x
+
+
 def _share_of_maximum(ctx: UOp, ret: UOp) -> UOp:
-    """Equal shares for all elements that attain the maximum, counted in a dtype that can count."""
-    x, axes = ret.src[0], ret.arg[1]
+    """Equal shares for all elements that attain the maximum, counted in a dtype that can count.
+
+    Two kernels may round the same expression differently (a fused multiply-add, a quotient for a
+    product), and then no element would equal the maximum. So elements and maximum are taken from one
+    stored copy of the values.
+    """
+    axes, x = ret.arg[1], stored_once(ret.src[0])
+    top = ret if x is ret.src[0] else x.r(Ops.MAX, axes)
     wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
-    hit = x.eq(_expand_back(ret, x.shape)).cast(wide)
+    hit = x.eq(_expand_back(top, x.shape)).cast(wide)
     ties = _expand_back(hit.r(Ops.ADD, axes), x.shape)
     return (hit * _expand_back(ctx.cast(wide), x.shape) / ties).cast(x.dtype)
 

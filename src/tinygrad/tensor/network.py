@@ -5,6 +5,7 @@ import math
 from typing import Self
 
 from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, sum_acc_dtype, to_dtype
+from tinygrad.gradient import stored_once
 from tinygrad.helpers import IMAGE, WINO, ceildiv, make_tuple, prod
 from tinygrad.tensor import winograd
 from tinygrad.tensor.core import TensorCore
@@ -118,6 +119,9 @@ class NetworkMixin(TensorCore):
         best = windows.max(axes)
         if not return_indices:
             return best
+        if (stored := self._lift(stored_once)).uop is not self.uop:
+            # positions are found by comparing values, which has to be exact
+            return stored.max_pool2d(kernel_size, stride, dilation, padding, ceil_mode, True)
         area = prod(self.shape[-len(kernel):])
         # positions count down, so that the maximum is the first of equal elements
         countdown = self.arange(area, 0, -1, device=self.device).reshape(self.shape[-len(kernel):])

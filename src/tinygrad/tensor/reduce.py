@@ -8,6 +8,7 @@ import math
 from typing import Self, Sequence
 
 from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, sum_acc_dtype, to_dtype
+from tinygrad.gradient import stored_once
 from tinygrad.helpers import ceildiv, prod
 from tinygrad.tensor.core import TensorCore
 from tinygrad.uop.ops import Ops, UOp, sint
@@ -152,7 +153,8 @@ class ReduceMixin(TensorCore):
         length = self.shape[where]
         if isinstance(length, int) and length == 0:
             raise IndexError(f"argmax over axis {where} of shape {self.shape}: there are no elements")
-        hit = self == self.max(axis=where, keepdim=True)
+        values = self._lift(stored_once)
+        hit = values == values.max(axis=where, keepdim=True)
         # the earliest position has the largest countdown
         countdown = self.arange(length, 0, -1, device=self.device).reshape(
             (length,) + (1,) * (self.ndim - 1 - where)
@@ -245,9 +247,10 @@ class ReduceMixin(TensorCore):
         length = self.shape[where] if self.ndim else 1
         if length <= 1:
             return self, self.zeros_like(dtype=dtypes.default_int, requires_grad=False)
-        values = self.transpose(where, -1)._bitonic(descending).transpose(where, -1)
-        ranks = self._occurrence(where), values._occurrence(where)
-        old, old_rank = self.transpose(where, -1), ranks[0].transpose(where, -1)
+        stored = self._lift(stored_once)
+        values = stored.transpose(where, -1)._bitonic(descending).transpose(where, -1)
+        ranks = stored._occurrence(where), values._occurrence(where)
+        old, old_rank = stored.transpose(where, -1), ranks[0].transpose(where, -1)
         new, new_rank = values.transpose(where, -1), ranks[1].transpose(where, -1)
         same = (old.unsqueeze(-1) == new.unsqueeze(-2)) & (old_rank.unsqueeze(-1) == new_rank.unsqueeze(-2))
         position = self.arange(length, device=self.device).reshape(length, 1)
