@@ -1,4 +1,5 @@
 """Builds the extension modules: every .pyx under src/_core and backends becomes one module beside its source."""
+
 from pathlib import Path
 
 from Cython.Build import cythonize

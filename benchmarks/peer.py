@@ -42,13 +42,19 @@ def run_once(python: str, script: Path, args: list[str], env: dict[str, str] | N
     with tempfile.TemporaryDirectory() as cache:
         full = dict(os.environ, CACHEDB=f"{cache}/cache.db", XDG_CACHE_HOME=cache, **(env or {}))
         full.pop("PYTHONPATH", None)
-        out = subprocess.run([python, str(script), *args], capture_output=True, text=True, env=full, cwd=cache)
+        out = subprocess.run(
+            [python, str(script), *args], capture_output=True, text=True, env=full, cwd=cache
+        )
     if out.returncode != 0:
-        raise RuntimeError(f"{script.name} {' '.join(args)} failed under {python}:\n{out.stderr[-2000:]}")
+        raise RuntimeError(
+            f"{script.name} {' '.join(args)} failed under {python}:\n{out.stderr[-2000:]}"
+        )
     return json.loads(out.stdout.strip().splitlines()[-1])
 
 
-def interleaved(script: Path, args: list[str], runs: int, env: dict[str, str] | None = None) -> tuple[list[dict], list[dict]]:
+def interleaved(
+    script: Path, args: list[str], runs: int, env: dict[str, str] | None = None
+) -> tuple[list[dict], list[dict]]:
     """(ours, theirs): `runs` measurements each, in turn, after one of each that is not counted."""
     sides = (sys.executable, peer_python())
     results: tuple[list[dict], list[dict]] = ([], [])

@@ -26,7 +26,10 @@ class Bottleneck:
         self.bn3 = nn.BatchNorm2d(planes * 4)
         self.down = []
         if stride != 1 or in_planes != planes * 4:
-            self.down = [nn.Conv2d(in_planes, planes * 4, 1, stride=stride, bias=False), nn.BatchNorm2d(planes * 4)]
+            self.down = [
+                nn.Conv2d(in_planes, planes * 4, 1, stride=stride, bias=False),
+                nn.BatchNorm2d(planes * 4),
+            ]
 
     def __call__(self, x):
         out = self.bn1(self.conv1(x)).relu()
@@ -109,7 +112,17 @@ def main(name):
     t3 = time.process_time()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     out = {"build": t1 - t0, "schedule": t2 - t1, "lower": t3 - t2, "total": t3 - t1}
-    print(json.dumps({**out, "kernels": kernels, "items": len(items), "peak_mb": peak / 1024, "from": tinygrad.__file__}))
+    print(
+        json.dumps(
+            {
+                **out,
+                "kernels": kernels,
+                "items": len(items),
+                "peak_mb": peak / 1024,
+                "from": tinygrad.__file__,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ def main() -> None:
         raw[model] = {"ours": ours, "theirs": theirs}
         for stage in STAGES:
             middle, least, most = ratios(ours, theirs, stage)
-            seconds = [f"{statistics.median(r[stage] for r in side):.2f}" for side in (theirs, ours)]
+            seconds = [
+                f"{statistics.median(r[stage] for r in side):.2f}" for side in (theirs, ours)
+            ]
             rows.append((model, stage, *seconds, f"{middle:.1f}", f"{least:.1f} .. {most:.1f}"))
         kernels = f"{ours[0]['items']} kernels, theirs {theirs[0]['items']}"
         rows.append((model, kernels, "", "", "", ""))

@@ -135,7 +135,9 @@ class DType(metaclass=DTypeMetaClass):
     def vec(self, sz: int) -> DType:
         """The vector type of `sz` lanes of this scalar type; `sz` 1 gives the type itself."""
         if self.count != 1:
-            raise AssertionError(f"cannot make a vector of the vector type {self}: use .scalar().vec({sz})")
+            raise AssertionError(
+                f"cannot make a vector of the vector type {self}: use .scalar().vec({sz})"
+            )
         if sz == 1 or self is dtypes.void:
             return self
         if sz < 1:
@@ -146,7 +148,16 @@ class DType(metaclass=DTypeMetaClass):
     def ptr(self, size: int = -1, addrspace: AddrSpace = AddrSpace.GLOBAL) -> PtrDType:
         """A pointer to `size` elements of this type (-1: unknown)."""
         return PtrDType(
-            self.priority, self.itemsize, self.name, self.fmt, self.count, None, self, addrspace, 1, size
+            self.priority,
+            self.itemsize,
+            self.name,
+            self.fmt,
+            self.count,
+            None,
+            self,
+            addrspace,
+            1,
+            size,
         )
 
     def scalar(self) -> DType:
@@ -184,7 +195,9 @@ class PtrDType(DType):
     @functools.cache  # noqa: B019
     def vec(self, sz: int) -> DType:
         if self.v != 1:
-            raise AssertionError(f"cannot make a vector of {self}, which is a vector of pointers already")
+            raise AssertionError(
+                f"cannot make a vector of {self}, which is a vector of pointers already"
+            )
         if sz == 1:
             return self
         changed = {f.name: getattr(self, f.name) for f in fields(self)} | {"v": sz}
@@ -201,7 +214,9 @@ class PtrDType(DType):
         return self.size * self.itemsize
 
     def __repr__(self) -> str:
-        parts = [str(self.size)] if self.size != -1 or self.addrspace is not AddrSpace.GLOBAL else []
+        parts = (
+            [str(self.size)] if self.size != -1 or self.addrspace is not AddrSpace.GLOBAL else []
+        )
         if self.addrspace is not AddrSpace.GLOBAL:
             parts.append(str(self.addrspace))
         lanes = "" if self.v == 1 else f".vec({self.v})"
@@ -226,7 +241,9 @@ class ImageDType(PtrDType):
 
 def _image(name: str, fmt: FmtStr, itemsize: int, shape: tuple[int, ...]) -> ImageDType:
     base = dtypes.float32
-    return ImageDType(100, itemsize, name, fmt, 1, None, base, AddrSpace.GLOBAL, 1, prod(shape), tuple(shape))
+    return ImageDType(
+        100, itemsize, name, fmt, 1, None, base, AddrSpace.GLOBAL, 1, prod(shape), tuple(shape)
+    )
 
 
 class dtypes:
@@ -272,7 +289,9 @@ class dtypes:
         """`val` as the Python value that `dtype` holds: int, float or bool; a tuple lane by lane."""
         if isinstance(val, tuple):
             if len(val) != dtype.count:
-                raise AssertionError(f"got {len(val)} values for {dtype}, which has {dtype.count} lanes")
+                raise AssertionError(
+                    f"got {len(val)} values for {dtype}, which has {dtype.count} lanes"
+                )
             return tuple(dtypes.as_const(x, dtype) for x in val)
         if isinstance(val, InvalidType):
             return val

@@ -79,13 +79,32 @@ def test_layers_import_downwards():
     assert not upward, "\n".join(upward)
 
 
-DEVICE_NAMES = ("CPU", "CUDA", "AMD", "METAL", "WEBGPU", "QCOM", "DSP", "HIP", "NULL", "PYTHON", "DISK", "NPY", "CL", "NV")
+DEVICE_NAMES = (
+    "CPU",
+    "CUDA",
+    "AMD",
+    "METAL",
+    "WEBGPU",
+    "QCOM",
+    "DSP",
+    "HIP",
+    "NULL",
+    "PYTHON",
+    "DISK",
+    "NPY",
+    "CL",
+    "NV",
+)
 
 
-@pytest.mark.parametrize("part", ["uop", "mixin", "schedule", "codegen", "renderer", "engine", "tensor"])
+@pytest.mark.parametrize(
+    "part", ["uop", "mixin", "schedule", "codegen", "renderer", "engine", "tensor"]
+)
 def test_shared_code_tests_no_device_name(part):
     """What differs between devices is a capability, not a name."""
-    pattern = re.compile(r"""(==|!=|\bin\b|startswith\()\s*[({\[]*["'](%s)["':]""" % "|".join(DEVICE_NAMES))
+    pattern = re.compile(
+        r"""(==|!=|\bin\b|startswith\()\s*[({\[]*["'](%s)["':]""" % "|".join(DEVICE_NAMES)
+    )
     root = SOURCE / part
     guilty = []
     for path in sorted(root.rglob("*.py")) if root.is_dir() else []:
@@ -101,7 +120,9 @@ def test_backends_are_loaded_by_name_only():
     for name, path in modules():
         if name.startswith("runtime."):
             continue
-        guilty += [f"{name} imports {m}" for m, _ in imports_of(path) if m.startswith("tinygrad.backends.")]
+        guilty += [
+            f"{name} imports {m}" for m, _ in imports_of(path) if m.startswith("tinygrad.backends.")
+        ]
     assert not guilty, "\n".join(guilty)
 
 
@@ -120,5 +141,9 @@ def test_import_stays_light():
 
 
 def test_files_stay_readable():
-    long = [f"{p.relative_to(ROOT)}: {n}" for _, p in modules() if (n := len(p.read_text().splitlines())) > 900]
+    long = [
+        f"{p.relative_to(ROOT)}: {n}"
+        for _, p in modules()
+        if (n := len(p.read_text().splitlines())) > 900
+    ]
     assert not long, long

@@ -31,7 +31,12 @@ ALL = sorted(set(DTYPES_DICT.values()))
 
 
 def test_types_are_interned_and_survive_copies():
-    for dtype in (*ALL, dtypes.float.vec(4), dtypes.int.ptr(3, AddrSpace.LOCAL), dtypes.imagef((2, 3, 4))):
+    for dtype in (
+        *ALL,
+        dtypes.float.vec(4),
+        dtypes.int.ptr(3, AddrSpace.LOCAL),
+        dtypes.imagef((2, 3, 4)),
+    ):
         assert pickle.loads(pickle.dumps(dtype)) is dtype
         assert copy.deepcopy(dtype) is dtype
         assert eval(repr(dtype), {"dtypes": dtypes, "AddrSpace": AddrSpace}) is dtype
@@ -106,10 +111,18 @@ def test_rounding_is_to_the_nearest():
     rng = random.Random(seed)
     for _ in range(2000):
         x = rng.choice([1, -1]) * 2 ** rng.uniform(-30, 18)
-        assert _same(float_to_fp16(x), float(np.float32(x).astype(np.float16)) if float(np.float32(x)) == x else float_to_fp16(x))
+        assert _same(
+            float_to_fp16(x),
+            float(np.float32(x).astype(np.float16))
+            if float(np.float32(x)) == x
+            else float_to_fp16(x),
+        )
         down, up = float_to_bf16(x), x
         bits = np.float32(x).view(np.uint32)
-        neighbours = [(bits & 0xFFFF0000).astype(np.uint32), ((bits & 0xFFFF0000) + 0x10000).astype(np.uint32)]
+        neighbours = [
+            (bits & 0xFFFF0000).astype(np.uint32),
+            ((bits & 0xFFFF0000) + 0x10000).astype(np.uint32),
+        ]
         best = min((abs(float(n.view(np.float32)) - float(np.float32(up))) for n in neighbours))
         assert abs(down - float(np.float32(up))) == best
 
@@ -117,7 +130,11 @@ def test_rounding_is_to_the_nearest():
 @pytest.mark.parametrize("dtype", [*dtypes.ints, dtypes.bool])
 def test_integers_wrap_as_numpy(dtype):
     for x in (-(1 << 40), -129, -1, 0, 1, 127, 128, 255, 256, 65535, 1 << 31, (1 << 40) + 7):
-        want = np.array(x % (1 << 64), dtype=np.uint64).astype(_to_np_dtype(dtype)) if dtype is not dtypes.bool else x != 0
+        want = (
+            np.array(x % (1 << 64), dtype=np.uint64).astype(_to_np_dtype(dtype))
+            if dtype is not dtypes.bool
+            else x != 0
+        )
         assert truncate[dtype](x) == want
 
 

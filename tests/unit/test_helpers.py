@@ -68,7 +68,11 @@ def test_c_division_truncates_and_zero_is_defined():
 
 
 def test_text():
-    assert strip_parens("(1+2)") == "1+2" and strip_parens("(a)+(b)") == "(a)+(b)" and strip_parens("()") == ""
+    assert (
+        strip_parens("(1+2)") == "1+2"
+        and strip_parens("(a)+(b)") == "(a)+(b)"
+        and strip_parens("()") == ""
+    )
     assert to_function_name(colored("r_3-4", "red")) == "r_32D4"
     assert time_to_str(0.5) == "  500.00ms" and time_to_str(0) == "    0.00us"
     wrapped = word_wrap(colored("x" * 25, "red"), wrap=10)
@@ -87,7 +91,12 @@ def test_containers():
 
 
 def test_contraction_groups_multiply_to_the_new_shape():
-    for old, new in (((1, 2, 3, 4), (2, 12)), ((14, 1, 384, 14, 1), (1, 14, 384, 14)), ((4, 4), (16, 1, 1)), ((1,), (1, 1))):
+    for old, new in (
+        ((1, 2, 3, 4), (2, 12)),
+        ((14, 1, 384, 14, 1), (1, 14, 384, 14)),
+        ((4, 4), (16, 1, 1)),
+        ((1,), (1, 1)),
+    ):
         groups = get_contraction(old, new)
         assert [prod(old[i] for i in g) for g in groups] == list(new)
         assert [i for g in groups for i in g] == list(range(len(old)))
@@ -184,7 +193,10 @@ def _hammer(path, worker):
 def test_many_processes_share_one_file(cache):
     cache.diskcache_put("shared", "same", -1)
     cache._drop_connection()
-    workers = [multiprocessing.get_context("spawn").Process(target=_hammer, args=(cache.CACHEDB, w)) for w in range(3)]
+    workers = [
+        multiprocessing.get_context("spawn").Process(target=_hammer, args=(cache.CACHEDB, w))
+        for w in range(3)
+    ]
     for w in workers:
         w.start()
     for w in workers:

@@ -64,7 +64,11 @@ def fully_flatten(l: Any) -> list:  # noqa: E741
     pending = [l]
     while pending:
         item = pending.pop()
-        if hasattr(item, "tolist") and hasattr(item, "__array__") and not isinstance(item, (list, tuple)):
+        if (
+            hasattr(item, "tolist")
+            and hasattr(item, "__array__")
+            and not isinstance(item, (list, tuple))
+        ):
             item = item.tolist()
         if isinstance(item, (list, tuple)):
             pending.extend(reversed(item))
@@ -115,7 +119,11 @@ def get_child(obj: Any, key: str) -> Any:
 
 def ceildiv(num: Any, amt: Any) -> Any:
     """num / amt rounded up; works on symbolic values."""
-    return -(num // -amt) if isinstance(num, int) and isinstance(amt, int) else (num + (amt - 1)) // amt
+    return (
+        -(num // -amt)
+        if isinstance(num, int) and isinstance(amt, int)
+        else (num + (amt - 1)) // amt
+    )
 
 
 def round_up(num: int, amt: int) -> int:
@@ -195,7 +203,9 @@ def strides_for_shape(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(reversed(strides))
 
 
-def get_contraction(old_shape: tuple[Any, ...], new_shape: tuple[Any, ...]) -> list[list[int]] | None:
+def get_contraction(
+    old_shape: tuple[Any, ...], new_shape: tuple[Any, ...]
+) -> list[list[int]] | None:
     """Which axes of `old_shape` each axis of `new_shape` is the product of, or None when there is no such grouping."""
     first_end = {}
     running: Any = 1

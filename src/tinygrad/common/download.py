@@ -79,7 +79,9 @@ def _download(url: str, target: pathlib.Path, gunzip: bool, headers: dict[str, s
                     part.write(chunk)
                 part.close()
                 if length and not gunzip and os.path.getsize(part.name) != length:
-                    raise OSError(f"{url} ended after {os.path.getsize(part.name)} of {length} bytes")
+                    raise OSError(
+                        f"{url} ended after {os.path.getsize(part.name)} of {length} bytes"
+                    )
                 os.replace(part.name, target)
             except BaseException:
                 os.unlink(part.name)

@@ -31,7 +31,9 @@ def getenv(key: str, default: Any = 0) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise ValueError(f"{key}={text!r} is not a valid {kind.__name__}; unset it or give one") from None
+        raise ValueError(
+            f"{key}={text!r} is not a valid {kind.__name__}; unset it or give one"
+        ) from None
 
 
 class ContextVar:
@@ -42,7 +44,9 @@ class ContextVar:
 
     def __init__(self, key: str, default_value: Any):
         if key in ContextVar._cache:
-            raise RuntimeError(f"the context variable {key} exists already; import it instead of making it again")
+            raise RuntimeError(
+                f"the context variable {key} exists already; import it instead of making it again"
+            )
         ContextVar._cache[key] = self
         self.key, self.value = key, getenv(key, default_value)
 
@@ -143,7 +147,11 @@ AMX = ContextVar("AMX", 0)
 EMULATE = ContextVar("EMULATE", "")
 # which compiler a device uses
 CPU_COUNT = ContextVar("CPU_COUNT", _usable_cpus())
-CPU_CC, CPU_LLVM, CPU_LVP = ContextVar("CPU_CC", ""), ContextVar("CPU_LLVM", 0), ContextVar("CPU_LVP", 0)
+CPU_CC, CPU_LLVM, CPU_LVP = (
+    ContextVar("CPU_CC", ""),
+    ContextVar("CPU_LLVM", 0),
+    ContextVar("CPU_LVP", 0),
+)
 CUDA_CC, CUDA_PTX = ContextVar("CUDA_CC", ""), ContextVar("CUDA_PTX", 0)
 NV_CC, NV_PTX, NV_NAK = ContextVar("NV_CC", ""), ContextVar("NV_PTX", 0), ContextVar("NV_NAK", 0)
 AMD_CC, AMD_LLVM = ContextVar("AMD_CC", ""), ContextVar("AMD_LLVM", 0)

@@ -9,7 +9,11 @@ from typing import Any, Callable
 def from_mv(mv: memoryview, to_type: type = ctypes.c_char) -> ctypes.Array:
     """A ctypes array over the memory of a contiguous view; it keeps the view's owner alive."""
     count = mv.nbytes // ctypes.sizeof(to_type)
-    return (to_type * count).from_address(mv_address(mv)) if mv.readonly else (to_type * count).from_buffer(mv)
+    return (
+        (to_type * count).from_address(mv_address(mv))
+        if mv.readonly
+        else (to_type * count).from_buffer(mv)
+    )
 
 
 def to_mv(ptr: int, sz: int) -> memoryview:
@@ -38,7 +42,9 @@ def flat_mv(mv: memoryview) -> memoryview:
 
 def to_char_p_p(options: list[bytes], to_type: type = ctypes.c_char) -> Any:
     """A C array of pointers to NUL-terminated strings."""
-    pointers = [ctypes.cast(ctypes.create_string_buffer(o), ctypes.POINTER(to_type)) for o in options]
+    pointers = [
+        ctypes.cast(ctypes.create_string_buffer(o), ctypes.POINTER(to_type)) for o in options
+    ]
     return (ctypes.POINTER(to_type) * len(options))(*pointers)
 
 
@@ -51,4 +57,6 @@ def init_c_var(ctypes_var: Any, creat_cb: Callable[[Any], Any]) -> Any:
 
 def init_c_struct_t(fields: tuple[tuple[str, type], ...]) -> type[ctypes.Structure]:
     """A packed C structure type with these fields."""
-    return type("CStruct", (ctypes.Structure,), {"_pack_": 1, "_layout_": "ms", "_fields_": list(fields)})
+    return type(
+        "CStruct", (ctypes.Structure,), {"_pack_": 1, "_layout_": "ms", "_fields_": list(fields)}
+    )

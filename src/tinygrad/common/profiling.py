@@ -49,13 +49,17 @@ class Metadata:
         return self.name + (" bw" if self.backward else "")
 
 
-_METADATA: contextvars.ContextVar[Metadata | None] = contextvars.ContextVar("_METADATA", default=None)
+_METADATA: contextvars.ContextVar[Metadata | None] = contextvars.ContextVar(
+    "_METADATA", default=None
+)
 
 
 class Timing(contextlib.ContextDecorator):
     """Prints how long its block took, in milliseconds; `on_exit(ns)` may add text."""
 
-    def __init__(self, prefix: str = "", on_exit: Callable[[int], str] | None = None, enabled: bool = True):
+    def __init__(
+        self, prefix: str = "", on_exit: Callable[[int], str] | None = None, enabled: bool = True
+    ):
         self.prefix, self.on_exit, self.enabled = prefix, on_exit, enabled
 
     def __enter__(self) -> Timing:
@@ -73,9 +77,20 @@ class Profiling(contextlib.ContextDecorator):
     """Profiles its block with cProfile and prints the top `frac` of the functions."""
 
     def __init__(
-        self, enabled: bool = True, sort: str = "cumtime", frac: float = 0.2, fn: str | None = None, ts: float = 1
+        self,
+        enabled: bool = True,
+        sort: str = "cumtime",
+        frac: float = 0.2,
+        fn: str | None = None,
+        ts: float = 1,
     ):
-        self.enabled, self.sort, self.frac, self.fn, self.time_scale = enabled, sort, frac, fn, 1e3 / ts
+        self.enabled, self.sort, self.frac, self.fn, self.time_scale = (
+            enabled,
+            sort,
+            frac,
+            fn,
+            1e3 / ts,
+        )
 
     def __enter__(self) -> Profiling:
         import cProfile

@@ -23,7 +23,13 @@ class tqdm(Generic[T]):
         total: int | None = None,
         rate: int = 100,
     ):
-        self.iterable, self.disable, self.unit, self.unit_scale, self.rate = iterable, disable, unit, unit_scale, rate
+        self.iterable, self.disable, self.unit, self.unit_scale, self.rate = (
+            iterable,
+            disable,
+            unit,
+            unit_scale,
+            rate,
+        )
         self.start, self.i, self.n, self.skip = time.perf_counter(), -1, 0, 1
         known = len(iterable) if total is None and hasattr(iterable, "__len__") else total  # type: ignore[arg-type]
         self.t = known or 0
@@ -58,7 +64,9 @@ class tqdm(Generic[T]):
         sys.stderr.flush()
 
     def _line(self, elapsed: float) -> str:
-        from tqdm.std import tqdm as drawn  # a bar is rare, so importing tinygrad should not pay for it
+        from tqdm.std import (
+            tqdm as drawn,
+        )  # a bar is rare, so importing tinygrad should not pay for it
 
         columns = shutil.get_terminal_size().columns
         return drawn.format_meter(

@@ -164,7 +164,9 @@ class Scheduler:
         loops = [r for r in self.rngs if axis_type(r) is AxisType.LOOP and r in common]
         self._replace({r: r.replace(arg=(*r.arg[:-1], AxisType.GLOBAL)) for r in loops})
 
-    def shift_to(self, rng: UOp, amount: int, new_type: AxisType, top: bool = False) -> tuple[UOp | None, UOp]:
+    def shift_to(
+        self, rng: UOp, amount: int, new_type: AxisType, top: bool = False
+    ) -> tuple[UOp | None, UOp]:
         """Splits `amount` iterations off an axis into a new one: the inner, or the outer with `top`.
 
         Returns (what is left of the axis or None, the new axis). An amount that does not divide is legal for UPCAST and
@@ -233,12 +235,18 @@ class Scheduler:
             return self._swap(rng, opt.arg)
         if opt.op is OptOps.PADTO:
             return self._pad_to(rng, opt.arg)
-        check(isinstance(opt.arg, int) and opt.arg >= 0, f"{opt.op.name} needs an amount, got {opt.arg!r}")
+        check(
+            isinstance(opt.arg, int) and opt.arg >= 0,
+            f"{opt.op.name} needs an amount, got {opt.arg!r}",
+        )
         size = const_size(rng)
         check(size is not None, f"axis {opt.axis} has a symbolic size")
         amount = opt.arg or size
         kind = axis_type(rng)
-        check(not (self._has_tail(rng) and opt.op is not OptOps.THREAD), "the axis has a tail and cannot be split again")
+        check(
+            not (self._has_tail(rng) and opt.op is not OptOps.THREAD),
+            "the axis has a tail and cannot be split again",
+        )
         if opt.op is OptOps.THREAD:
             return self._thread(rng, amount)
         if opt.op is OptOps.UPCAST:
@@ -247,9 +255,15 @@ class Scheduler:
         if opt.op is OptOps.UNROLL:
             self._check_unroll(rng, kind, amount)
             return self.shift_to(rng, amount, AxisType.UNROLL)
-        check(self.ren.has_local and not self.dont_use_locals, f"{self.ren.device} has no local dimensions")
+        check(
+            self.ren.has_local and not self.dont_use_locals,
+            f"{self.ren.device} has no local dimensions",
+        )
         if opt.op is OptOps.LOCAL:
-            check(kind in (AxisType.GLOBAL, AxisType.LOOP), f"LOCAL is for output axes, axis {opt.axis} is {kind.name}")
+            check(
+                kind in (AxisType.GLOBAL, AxisType.LOOP),
+                f"LOCAL is for output axes, axis {opt.axis} is {kind.name}",
+            )
             return self.shift_to(rng, amount, AxisType.LOCAL)
         self._check_group(rng, amount)
         return self.shift_to(rng, amount, AxisType.GROUP_REDUCE, top=opt.op is OptOps.GROUPTOP)
@@ -271,12 +285,18 @@ class Scheduler:
         reduces = [u for u in self.reduceops if rng in u.src[1:]]
         for outer in self.reduceops:
             inside = outer.src[0].toposort()
-            check(not any(r in inside for r in reduces), "a reduce inside another reduce cannot be grouped")
+            check(
+                not any(r in inside for r in reduces),
+                "a reduce inside another reduce cannot be grouped",
+            )
         itemsize = max((u.dtype.itemsize for u in reduces), default=4)
         threads = amount * self.upcast_size()
         for i in self.axes_of(AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE):
             threads *= self._size(i)
-        check(threads * itemsize <= self.ren.shared_max, f"{threads * itemsize} bytes exceed the shared memory")
+        check(
+            threads * itemsize <= self.ren.shared_max,
+            f"{threads * itemsize} bytes exceed the shared memory",
+        )
 
     def _thread(self, rng: UOp, amount: int):
         check(self.ren.has_threads, f"{self.ren.device} does not run kernels on threads")
@@ -286,16 +306,25 @@ class Scheduler:
         check(axis_type(rng) in (AxisType.LOOP, AxisType.GLOBAL), "THREAD is for output loops")
         for end in self.ast.src:
             check(end.op is Ops.END and rng in end.src[1:], "the axis is not common to all stores")
-        check((const_size(rng) or 0) >= amount, f"an axis of {const_size(rng)} cannot feed {amount} threads")
+        check(
+            (const_size(rng) or 0) >= amount,
+            f"an axis of {const_size(rng)} cannot feed {amount} threads",
+        )
         self.thread_axis = (rng, amount)
         return None
 
     def _swap(self, rng: UOp, other: object) -> None:
-        check(isinstance(other, int) and 0 <= other < self.shape_len, f"SWAP needs a second axis, got {other}")
+        check(
+            isinstance(other, int) and 0 <= other < self.shape_len,
+            f"SWAP needs a second axis, got {other}",
+        )
         assert isinstance(other, int)
         partner = self.rngs[other]
         check(rng is not partner, "SWAP needs two different axes")
-        same = axis_type(rng) is axis_type(partner) and axis_type(rng) in (AxisType.GLOBAL, AxisType.LOOP)
+        same = axis_type(rng) is axis_type(partner) and axis_type(rng) in (
+            AxisType.GLOBAL,
+            AxisType.LOOP,
+        )
         check(same, "SWAP is for two output axes of one kind")
         # both at once, through placeholders that no kernel has
         kind = axis_type(rng)
@@ -305,13 +334,18 @@ class Scheduler:
         self._replace({m: m.replace(arg=(*m.arg[:-1], kind)) for m in middle.values()})
 
     def _pad_to(self, rng: UOp, multiple: object) -> None:
-        check(isinstance(multiple, int) and multiple > 0, f"PADTO needs a multiple, got {multiple!r}")
+        check(
+            isinstance(multiple, int) and multiple > 0, f"PADTO needs a multiple, got {multiple!r}"
+        )
         assert isinstance(multiple, int)
         size = const_size(rng)
         check(size is not None, "an axis of symbolic size cannot be padded")
         assert size is not None
         kind = axis_type(rng)
-        check(kind not in (AxisType.UPCAST, AxisType.UNROLL, AxisType.THREAD), f"cannot pad a {kind.name} axis")
+        check(
+            kind not in (AxisType.UPCAST, AxisType.UNROLL, AxisType.THREAD),
+            f"cannot pad a {kind.name} axis",
+        )
         padded = round_up(size, multiple)
         check(padded < size * 4, f"padding {size} to {padded} does more than four times the work")
         if kind in _REDUCE_AXES:
@@ -322,7 +356,9 @@ class Scheduler:
         for u in self.ast.toposort():
             if u.op is Ops.INDEX and rng in u.src[1].toposort():
                 idx = u.src[1].substitute({rng: longer})
-                guarded[u] = u.replace(src=(u.src[0], idx.get_idx().valid(idx.get_valid() & inside), *u.src[2:]))
+                guarded[u] = u.replace(
+                    src=(u.src[0], idx.get_idx().valid(idx.get_valid() & inside), *u.src[2:])
+                )
         self.ast = self.ast.substitute(guarded)
         self._replace({rng: longer})
 
@@ -333,14 +369,19 @@ class Scheduler:
                 continue
             check(u.arg is Ops.ADD, f"padding is not neutral for a {u.arg.name} reduce")
             unsafe = [x.op.name for x in u.src[0].toposort() if x.op in GroupOp.UnsafePad]
-            check(not unsafe, f"{', '.join(sorted(set(unsafe)))} may turn padding into something else than 0")
+            check(
+                not unsafe,
+                f"{', '.join(sorted(set(unsafe)))} may turn padding into something else than 0",
+            )
 
     # *** the result ***
 
     def kernel_name(self) -> str:
         """E for elementwise or r for reduce, then the sizes of the axes in their colours."""
         letter = "r" if self.reduceop is not None else "E"
-        sizes = [to_function_name(str(s) if isinstance(s, int) else s.render()) for s in self.full_shape]
+        sizes = [
+            to_function_name(str(s) if isinstance(s, int) else s.render()) for s in self.full_shape
+        ]
         parts = [letter, *(colored(s, c) for s, c in zip(sizes, self.colors()))]
         return colored("_", "BLACK").join(parts)
 
@@ -367,7 +408,9 @@ def apply_opts(ast: UOp, ren) -> UOp:
         return ast
     k = Scheduler(ast, ren)
     k.convert_loop_to_global()
-    wanted: Sequence[Opt] | None = ast.arg.opts_to_apply if isinstance(ast.arg, KernelInfo) else None
+    wanted: Sequence[Opt] | None = (
+        ast.arg.opts_to_apply if isinstance(ast.arg, KernelInfo) else None
+    )
     if wanted is not None:
         for opt in wanted:
             k.apply_opt(opt)
@@ -384,13 +427,18 @@ def apply_opts(ast: UOp, ren) -> UOp:
 
 def _written_by_scheduler(ast: UOp) -> bool:
     """Kernels written by hand order their own loops and registers; nothing may be moved in them unasked."""
-    if any(u.op in (Ops.AFTER, Ops.BARRIER, Ops.DEFINE_LOCAL, Ops.DEFINE_REG, Ops.CUSTOM) for u in ast.toposort()):
+    if any(
+        u.op in (Ops.AFTER, Ops.BARRIER, Ops.DEFINE_LOCAL, Ops.DEFINE_REG, Ops.CUSTOM)
+        for u in ast.toposort()
+    ):
         return False
     return all(end.op is Ops.END and end.src[0].op is Ops.STORE for end in ast.src)
 
 
 def _can_search(ast: UOp) -> bool:
-    return _written_by_scheduler(ast) and all(const_size(u) is not None for u in ast.toposort() if u.op is Ops.RANGE)
+    return _written_by_scheduler(ast) and all(
+        const_size(u) is not None for u in ast.toposort() if u.op is Ops.RANGE
+    )
 
 
 def describe(k: Scheduler) -> str:

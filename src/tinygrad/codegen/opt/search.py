@@ -40,14 +40,24 @@ _WORTHWHILE = getenv("BEAM_MIN_PROGRESS", 0.01) / 1e6
 
 
 def _all_actions() -> list[Opt]:
-    every = [Opt(OptOps.UPCAST, axis, n) for n in (0, 2, 3, 4, 5, 7, 8, 16, 32, 64) for axis in range(8)]
+    every = [
+        Opt(OptOps.UPCAST, axis, n) for n in (0, 2, 3, 4, 5, 7, 8, 16, 32, 64) for axis in range(8)
+    ]
     every += [Opt(OptOps.UNROLL, axis, n) for n in (0, 4, 7, 16, 64) for axis in range(5)]
     every += [Opt(OptOps.LOCAL, axis, n) for n in (2, 3, 4, 8, 13, 16, 29) for axis in range(6)]
-    every += [Opt(OptOps.GROUPTOP, axis, n) for n in (13, 16, 28, 29, 32, 49, 64, 256) for axis in range(3)]
+    every += [
+        Opt(OptOps.GROUPTOP, axis, n)
+        for n in (13, 16, 28, 29, 32, 49, 64, 256)
+        for axis in range(3)
+    ]
     every += [Opt(OptOps.GROUP, axis, n) for n in (0, 4, 8, 16) for axis in range(3)]
     every += [Opt(OptOps.TC, 0, (-1, 0, 1))]
     every += [Opt(OptOps.SWAP, a, b) for a, b in itertools.combinations(range(5), 2)]
-    every += [Opt(OptOps.THREAD, axis, n) for n in (2, 3, 4, 5, 8, 12, 16, 24, 32, 64) for axis in range(3)]
+    every += [
+        Opt(OptOps.THREAD, axis, n)
+        for n in (2, 3, 4, 5, 8, 12, 16, 24, 32, 64)
+        for axis in range(3)
+    ]
     if getenv("BEAM_PADTO", 0):
         every += [Opt(OptOps.PADTO, axis, n) for n in (32,) for axis in range(7)]
     if getenv("NOLOCALS", 0):
@@ -128,7 +138,9 @@ def _compile(s: Scheduler):
 def _time(runner, bufs: list[Buffer], early_stop: float) -> float:
     """The best of a few runs in seconds, giving up where even the first is far behind."""
     best = math.inf
-    var_vals = {v.arg[0]: (v.arg[1] + v.arg[2]) // 2 for v in runner.p.variables() if v.arg[0] != "core_id"}
+    var_vals = {
+        v.arg[0]: (v.arg[1] + v.arg[2]) // 2 for v in runner.p.variables() if v.arg[0] != "core_id"
+    }
     for _ in range(getenv("BEAM_RUNS", 3)):
         best = min(best, runner(bufs, var_vals, wait=True))
         if best > early_stop:
@@ -148,7 +160,11 @@ def _beam_key(s: Scheduler, amt: int, allow_test_size: bool) -> dict:
 
 
 def beam_search(
-    s: Scheduler, rawbufs: list[Buffer], amt: int, allow_test_size: bool = True, disable_cache: bool | int = 0
+    s: Scheduler,
+    rawbufs: list[Buffer],
+    amt: int,
+    allow_test_size: bool = True,
+    disable_cache: bool | int = 0,
 ) -> Scheduler:
     """The fastest kernel found by a beam of width `amt`, as a copy of `s` with its opts applied.
 
@@ -196,9 +212,9 @@ def beam_search(
         shape = best.colored_shape()
         pad = " " * max(0, 40 - ansilen(shape))
         spent = time.perf_counter() - started
-        print(f"\r{spent:6.2f}s: {tried:4d} tried {colored('best', 'green')} {shape}{pad} {best.applied_opts}\033[K")
+        print(
+            f"\r{spent:6.2f}s: {tried:4d} tried {colored('best', 'green')} {shape}{pad} {best.applied_opts}\033[K"
+        )
     if cached:
         diskcache_put("beam_search", key, best.applied_opts)
     return best
-
-

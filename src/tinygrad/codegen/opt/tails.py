@@ -81,4 +81,6 @@ def _cut_reduces(ast: UOp, tail: Tail, fresh_range: FreshRange) -> UOp:
         return substitute_ranges(u, body).alu(u.arg, substitute_ranges(u, rest))
 
     # once per REDUCE: what comes out no longer lists the axis in its padded form
-    return graph_rewrite(ast, PatternMatcher([(UPat(Ops.REDUCE, name="u"), cut)]), name="cut reduce tails")
+    return graph_rewrite(
+        ast, PatternMatcher([(UPat(Ops.REDUCE, name="u"), cut)]), name="cut reduce tails"
+    )

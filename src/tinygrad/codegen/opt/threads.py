@@ -19,13 +19,17 @@ FreshRange = Callable[..., UOp]
 def split_over_threads(ast: UOp, axis: UOp, threads: int, fresh_range: FreshRange) -> UOp:
     """The AST with each END's work divided among `threads`."""
     thread = fresh_range(threads, AxisType.THREAD)
-    return ast.replace(src=tuple(_split_nest(end, axis, thread, threads, fresh_range) for end in ast.src))
+    return ast.replace(
+        src=tuple(_split_nest(end, axis, thread, threads, fresh_range) for end in ast.src)
+    )
 
 
 def _split_nest(end: UOp, axis: UOp, thread: UOp, threads: int, fresh_range: FreshRange) -> UOp:
     loops = [r for r in end.src[1:] if axis_type(r) in (AxisType.LOOP, AxisType.GLOBAL)]
     # a tail gave the chosen axis another end, so it is known by its number
-    chosen = [r for r in loops if r.arg == axis.arg] or sorted(loops, key=lambda r: (-(const_size(r) or 0), axis_key(r)))
+    chosen = [r for r in loops if r.arg == axis.arg] or sorted(
+        loops, key=lambda r: (-(const_size(r) or 0), axis_key(r))
+    )
     if not chosen or (const_size(chosen[0]) or 0) < threads:
         return _store_on_last_thread(end, thread, threads)
     rng = chosen[0]
@@ -50,6 +54,8 @@ def _store_on_last_thread(end: UOp, thread: UOp, threads: int) -> UOp:
         if u.op is Ops.STORE:
             index = u.src[0]
             idx = index.src[1]
-            guarded = index.replace(src=(index.src[0], idx.get_idx().valid(idx.get_valid() & last), *index.src[2:]))
+            guarded = index.replace(
+                src=(index.src[0], idx.get_idx().valid(idx.get_valid() & last), *index.src[2:])
+            )
             stores[u] = u.replace(src=(guarded, *u.src[1:]))
     return end.replace(src=(end.src[0].substitute(stores), *end.src[1:], thread))

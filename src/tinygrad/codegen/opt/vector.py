@@ -91,7 +91,11 @@ def view_of(k: Scheduler) -> KernelView:
     accesses = accesses_of(k.ast)
     outputs = [r for r in k.rngs if axis_type(r) is AxisType.LOOP and _size(r) > 1]
     reduces = [r for r in k.rngs if axis_type(r) is AxisType.REDUCE]
-    values = [u for u in nodes if u.op in GroupOp.ALU and u.dtype.scalar() not in (dtypes.index, dtypes.bool)]
+    values = [
+        u
+        for u in nodes
+        if u.op in GroupOp.ALU and u.dtype.scalar() not in (dtypes.index, dtypes.bool)
+    ]
     widths = [u.dtype.itemsize for u in values] + [a.itemsize for a in accesses]
     lanes = max(1, k.ren.vector_bytes // max(widths, default=4))
     return KernelView(
@@ -146,7 +150,9 @@ def _tile_elementwise(v: KernelView) -> None:
         return
     size, lanes = _size(axis), v.lanes
     # long expressions keep many values alive; short ones gain from several independent vectors
-    vectors = 1 if v.costly or v.alu_count > 24 or len(v.accesses) > 8 else 2 if v.alu_count > 8 else 4
+    vectors = (
+        1 if v.costly or v.alu_count > 24 or len(v.accesses) > 8 else 2 if v.alu_count > 8 else 4
+    )
     while vectors > 1 and size < 2 * vectors * lanes:
         vectors //= 2
     if size <= lanes * max(vectors, 1):
@@ -249,10 +255,12 @@ def _tile_rows_and_lanes(v: KernelView) -> bool:
     for lane_axis in v.outputs:
         if not all(a.stride(lane_axis) == 1 for a in v.stores):
             continue
-        if not all(a.friendly(lane_axis) for a in v.body) or not any(a.stride(lane_axis) == 1 for a in v.body):
+        if not all(a.friendly(lane_axis) for a in v.body) or not any(
+            a.stride(lane_axis) == 1 for a in v.body
+        ):
             continue
-        # two lanes' worth of a register wasted is worse than the reduce as lanes
-        if _size(lane_axis) * 2 <= v.lanes and any(_contiguous_reduce(v, r) for r in v.reduces):
+        # a register half empty is worse than lanes along the reduce
+        if _size(lane_axis) * 2 <= v.lanes and _reduce_lanes(v):
             continue
         rows = [r for r in v.outputs if r is not lane_axis and _reuses(v, r, lane_axis)]
         for row_axis in [*rows, None]:
@@ -313,13 +321,20 @@ def _contiguous_reduce(v: KernelView, rng: UOp) -> bool:
     return all(a.friendly(rng) for a in v.body) and any(a.stride(rng) == 1 for a in v.body)
 
 
+def _reduce_lanes(v: KernelView) -> list[UOp]:
+    """Reduce axes that are contiguous in memory and fill at least half a register."""
+    return [r for r in v.reduces if _contiguous_reduce(v, r) and _size(r) >= v.lanes // 2]
+
+
 def _tile_along_reduce(v: KernelView) -> bool:
     """Lanes along the reduce: vectors of partial results, summed across when the loop is done."""
-    usable = [r for r in v.reduces if _contiguous_reduce(v, r) and _size(r) >= v.lanes // 2]
+    usable = _reduce_lanes(v)
     if not usable or any(u.arg is Ops.MUL for u in v.k.reduceops):
         return False
     lane_axis = max(usable, key=_size)
-    rows = sorted((r for r in v.outputs if _independent_loads(v, r)), key=lambda r: -_independent_loads(v, r))[:2]
+    rows = sorted(
+        (r for r in v.outputs if _independent_loads(v, r)), key=lambda r: -_independent_loads(v, r)
+    )[:2]
     shape = _dot_tile(v, rows)
     accumulators = 1
     for n in shape:
@@ -374,7 +389,9 @@ def _thread(v: KernelView) -> None:
         best: tuple[float, int] | None = None
         for position in k.axes_of(AxisType.LOOP):
             size = _size(k.rngs[position])
-            if size < threads or not all(end.op is Ops.END and k.rngs[position] in end.src[1:] for end in k.ast.src):
+            if size < threads or not all(
+                end.op is Ops.END and k.rngs[position] in end.src[1:] for end in k.ast.src
+            ):
                 continue
             imbalance = ceildiv(size, threads) * threads / size
             if best is None or imbalance < best[0] - 0.02:
