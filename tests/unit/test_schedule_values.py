@@ -311,3 +311,17 @@ def test_mixed_devices_are_an_error():
     b = UOp.new_buffer("OTHER", 4, dtypes.float)
     with pytest.raises(RuntimeError, match="all buffers must be on the same device"):
         get_rangeify_map(UOp.sink(a + b))
+
+
+@pytest.mark.parametrize("limit", [8, 12, 31])
+def test_kernels_bind_no_more_buffers_than_the_device_can(limit, monkeypatch):
+    monkeypatch.setattr("tinygrad.schedule.build.max_buffers", lambda device: limit)
+    m = Machine()
+    tensors = [m.tensor(4, 5) for _ in range(60)]
+    out, value = tensors[0], m.read(tensors[0])
+    for u in tensors[1:]:
+        out, value = out + u.alu(Ops.EXP2), value + np.exp2(m.read(u))
+    (done,) = m.run(total(out, 1))
+    for ast in m.asts:
+        assert len([u for u in ast.toposort() if u.op is Ops.DEFINE_GLOBAL]) <= limit
+    np.testing.assert_allclose(m.value(done), value.sum(1), rtol=1e-4)

@@ -27,6 +27,7 @@ from tinygrad.schedule.demand import (
     view_base,
 )
 from tinygrad.schedule.indexing import Indices, conjunction, flat_index
+from tinygrad.schedule.limits import ALWAYS_FITS, as_array, max_buffers, split_value
 from tinygrad.schedule.transplant import gate_position, transplant
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
@@ -116,7 +117,7 @@ def reads_memory(u: UOp) -> bool:
 class Build:
     """Expressions for every read; `stores` and `memories` are the result."""
 
-    def __init__(self, demand: Demand, new_buffer: Callable[[UOp, int], UOp]):
+    def __init__(self, demand: Demand, new_buffer: Callable[..., UOp]):
         self.demand = demand
         self.new_buffer = new_buffer
         self.exprs: dict[UOp, dict[ReadKey, UOp]] = {}
@@ -268,9 +269,29 @@ class Build:
 
     def _store(self, u, memory, position, value, stage, overwrites) -> None:
         self.memories[u] = memory
+        value = self._within_limits(u, value)
         used = UOp.sink(value, position).ranges
         loops = tuple(loop for loop in stage.body.indices if loop in used)
         self._add(Store(u, [(memory.token, overwrites)], position, value, loops))
+
+    def _within_limits(self, u: UOp, value: UOp) -> UOp:
+        """The value, with parts of it stored before where it reads more buffers than can be bound."""
+        if len({read.src[0] for read in memory_reads(value)}) < ALWAYS_FITS:
+            return value
+        limit = max_buffers(u.device)
+        if limit == 0:
+            return value
+
+        def keep(part: UOp) -> UOp:
+            read, position, moved, loops = as_array(
+                part,
+                lambda size: self.new_buffer(u, size, part.dtype),
+                lambda end: self.demand.new_range(end, AxisType.LOOP),
+            )
+            self._add(Store(u, [(read.src[0], None)], position, moved, loops))
+            return read
+
+        return split_value(value, limit, reads_memory, keep)
 
     def _add(self, store: Store) -> None:
         self.stores.append(store)

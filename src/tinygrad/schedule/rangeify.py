@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tinygrad.dtype import DType
 from tinygrad.schedule.build import Build, Memory
 from tinygrad.schedule.cleanup import clean_graph
 from tinygrad.schedule.demand import (
@@ -44,9 +45,9 @@ class Schedule:
         numbers = [u.arg for u in self.sink.toposort() if u.op is Ops.LUNIQUE]
         self._buffer_numbers = itertools.count(max(-1, *numbers) + 1) if numbers else None
 
-    def new_buffer(self, u: UOp, size: int) -> UOp:
+    def new_buffer(self, u: UOp, size: int, dtype: DType | None = None) -> UOp:
         """A buffer for a node; numbered from the graph alone when the graph's buffers are."""
-        buffer = UOp.new_buffer(u.device, size, u.dtype)
+        buffer = UOp.new_buffer(u.device, size, u.dtype if dtype is None else dtype)
         if self._buffer_numbers is None:
             return buffer
         name = UOp(Ops.LUNIQUE, arg=next(self._buffer_numbers))

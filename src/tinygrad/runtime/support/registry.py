@@ -29,6 +29,7 @@ class Backend:
     `supports_dtype(dtype)`: which element types kernels may load, store and compute; None = the common types.
     `storage_only`: holds bytes and runs no kernels, and its memory is not counted as used.
     `host_only`: touches no accelerator, so it may be used where ALLOW_DEVICE_USAGE=0.
+    `max_buffers`: how many buffers a kernel may work on; 0 = any number.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Backend:
     supports_dtype: Callable[[DType], bool] | None = None
     storage_only: bool = False
     host_only: bool = False
+    max_buffers: int = 0
 
 
 class DeviceRegistry:
