@@ -2,6 +2,7 @@
 
 The public names are loaded at first use, so that the lower layers can be imported alone.
 """
+
 from __future__ import annotations
 
 import importlib

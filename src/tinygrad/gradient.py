@@ -5,6 +5,7 @@ its gradient. `pm_gradient` has one rule per operation: it gets the arriving gra
 operation as `ret`, and gives one gradient (or None) per source. The walk is iterative, so depth is
 not limited. Called by `tensor.autograd`.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -120,7 +121,8 @@ def _maximum_gradient(ctx: UOp, ret: UOp):
     tie, nothing = ctx * 0.5, ctx.const_like(0)
     equal = left.eq(right)
     return tuple(
-        equal.where(tie, greater.where(ctx, nothing)) for greater in (left.gt(right), left.lt(right))
+        equal.where(tie, greater.where(ctx, nothing))
+        for greater in (left.gt(right), left.lt(right))
     )
 
 
@@ -163,7 +165,9 @@ def _permute_gradient(ctx: UOp, ret: UOp):
 
 def _multi_gradient(ctx: UOp, ret: UOp):
     return tuple(
-        ctx.shard(ret.device, ret.axis).src[0] if isinstance(ctx.device, str) else _unwrapped(ctx, ret)
+        ctx.shard(ret.device, ret.axis).src[0]
+        if isinstance(ctx.device, str)
+        else _unwrapped(ctx, ret)
         for _ in ret.src
     )
 
@@ -175,37 +179,42 @@ def _unwrapped(ctx: UOp, ret: UOp) -> UOp:
 _LN2 = math.log(2)
 
 # ruff: format off
-pm_gradient = PatternMatcher([
-    (UPat(Ops.CAST, name="ret"), _cast_gradient),
-    (UPat(Ops.ADD), lambda ctx: (ctx, ctx)),
-    (UPat(Ops.SUB), lambda ctx: (ctx, -ctx)),
-    (UPat(Ops.NEG), lambda ctx: (-ctx,)),
-    (UPat(Ops.MUL, name="ret"), lambda ctx, ret: (ret.src[1] * ctx, ret.src[0] * ctx)),
-    (UPat(Ops.RECIPROCAL, name="ret"), lambda ctx, ret: (-(ctx * ret * ret),)),
-    (UPat(Ops.FDIV, name="ret"), lambda ctx, ret: (ctx / ret.src[1], -ctx * ret / ret.src[1])),
-    (UPat(Ops.SIN, name="ret"), lambda ctx, ret: ((math.pi / 2 - ret.src[0]).sin() * ctx,)),
-    (UPat(Ops.LOG2, name="ret"), lambda ctx, ret: (ctx / (ret.src[0] * _LN2),)),
-    (UPat(Ops.EXP2, name="ret"), lambda ctx, ret: (ret * ctx * _LN2,)),
-    (UPat(Ops.SQRT, name="ret"), lambda ctx, ret: (ctx / (ret * 2),)),
-    (UPat(Ops.TRUNC, name="ret"), lambda ctx, ret: (ctx.const_like(0),)),
-    (UPat((Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)), lambda ctx: (None, None)),
-    (UPat(Ops.POW, name="ret"), _power_gradient),
-    (UPat(Ops.MAX, name="ret"), _maximum_gradient),
-    (UPat(Ops.WHERE, name="ret"), _where_gradient),
-    (UPat(Ops.REDUCE_AXIS, name="ret"), lambda ctx, ret: reduce_gradient(ctx, ret, ret.arg[0])),
-    (UPat(Ops.CONTIGUOUS), lambda ctx: (ctx,)),
-    (UPat(Ops.CONTIGUOUS_BACKWARD), lambda ctx: (ctx.contiguous(),)),
-    (UPat((Ops.ASSIGN, Ops.AFTER)), lambda ctx: (None, ctx)),
-    (UPat(Ops.RESHAPE, name="ret"), lambda ctx, ret: (ctx.reshape(ret.src[0].shape), None)),
-    (UPat(Ops.EXPAND, name="ret"), _expand_gradient),
-    (UPat(Ops.PAD, name="ret"), _pad_gradient),
-    (UPat(Ops.SHRINK, name="ret"), _shrink_gradient),
-    (UPat(Ops.PERMUTE, name="ret"), _permute_gradient),
-    (UPat(Ops.FLIP, name="ret"), lambda ctx, ret: (ctx._mop(Ops.FLIP, ret.arg),)),
-    (UPat(Ops.COPY, name="ret"), lambda ctx, ret: (ctx.copy_to_device(ret.src[0].device), None)),
-    (UPat(Ops.MULTI, name="ret"), _multi_gradient),
-    (UPat((Ops.DETACH, Ops.BITCAST)), lambda ctx: (None,)),
-])
+pm_gradient = PatternMatcher(
+    [
+        (UPat(Ops.CAST, name="ret"), _cast_gradient),
+        (UPat(Ops.ADD), lambda ctx: (ctx, ctx)),
+        (UPat(Ops.SUB), lambda ctx: (ctx, -ctx)),
+        (UPat(Ops.NEG), lambda ctx: (-ctx,)),
+        (UPat(Ops.MUL, name="ret"), lambda ctx, ret: (ret.src[1] * ctx, ret.src[0] * ctx)),
+        (UPat(Ops.RECIPROCAL, name="ret"), lambda ctx, ret: (-(ctx * ret * ret),)),
+        (UPat(Ops.FDIV, name="ret"), lambda ctx, ret: (ctx / ret.src[1], -ctx * ret / ret.src[1])),
+        (UPat(Ops.SIN, name="ret"), lambda ctx, ret: ((math.pi / 2 - ret.src[0]).sin() * ctx,)),
+        (UPat(Ops.LOG2, name="ret"), lambda ctx, ret: (ctx / (ret.src[0] * _LN2),)),
+        (UPat(Ops.EXP2, name="ret"), lambda ctx, ret: (ret * ctx * _LN2,)),
+        (UPat(Ops.SQRT, name="ret"), lambda ctx, ret: (ctx / (ret * 2),)),
+        (UPat(Ops.TRUNC, name="ret"), lambda ctx, ret: (ctx.const_like(0),)),
+        (UPat((Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)), lambda ctx: (None, None)),
+        (UPat(Ops.POW, name="ret"), _power_gradient),
+        (UPat(Ops.MAX, name="ret"), _maximum_gradient),
+        (UPat(Ops.WHERE, name="ret"), _where_gradient),
+        (UPat(Ops.REDUCE_AXIS, name="ret"), lambda ctx, ret: reduce_gradient(ctx, ret, ret.arg[0])),
+        (UPat(Ops.CONTIGUOUS), lambda ctx: (ctx,)),
+        (UPat(Ops.CONTIGUOUS_BACKWARD), lambda ctx: (ctx.contiguous(),)),
+        (UPat((Ops.ASSIGN, Ops.AFTER)), lambda ctx: (None, ctx)),
+        (UPat(Ops.RESHAPE, name="ret"), lambda ctx, ret: (ctx.reshape(ret.src[0].shape), None)),
+        (UPat(Ops.EXPAND, name="ret"), _expand_gradient),
+        (UPat(Ops.PAD, name="ret"), _pad_gradient),
+        (UPat(Ops.SHRINK, name="ret"), _shrink_gradient),
+        (UPat(Ops.PERMUTE, name="ret"), _permute_gradient),
+        (UPat(Ops.FLIP, name="ret"), lambda ctx, ret: (ctx._mop(Ops.FLIP, ret.arg),)),
+        (
+            UPat(Ops.COPY, name="ret"),
+            lambda ctx, ret: (ctx.copy_to_device(ret.src[0].device), None),
+        ),
+        (UPat(Ops.MULTI, name="ret"), _multi_gradient),
+        (UPat((Ops.DETACH, Ops.BITCAST)), lambda ctx: (None,)),
+    ]
+)
 # ruff: format on
 
 _NO_PATH = frozenset({Ops.DETACH, Ops.BITCAST})

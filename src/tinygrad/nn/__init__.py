@@ -3,6 +3,7 @@
 A layer is a plain object whose tensors are attributes; `nn.state.get_parameters` finds them. Layers
 know the shapes of their parameters only: everything they compute is in `tinygrad.tensor`.
 """
+
 from __future__ import annotations
 
 import math
@@ -118,7 +119,9 @@ class Conv2d:
         return tuple(sides)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return x.conv2d(self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding)
+        return x.conv2d(
+            self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding
+        )
 
 
 def Conv1d(
@@ -126,7 +129,9 @@ def Conv1d(
     groups=1, bias=True,
 ) -> Conv2d:  # fmt: skip
     """`Conv2d` over one axis."""
-    return Conv2d(in_channels, out_channels, (kernel_size,), stride, padding, dilation, groups, bias)
+    return Conv2d(
+        in_channels, out_channels, (kernel_size,), stride, padding, dilation, groups, bias
+    )
 
 
 class ConvTranspose2d(Conv2d):
@@ -144,7 +149,9 @@ class ConvTranspose2d(Conv2d):
         groups=1,
         bias=True,
     ):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias
+        )
         bound = 1 / math.sqrt(in_channels * prod(self.kernel_size))
         self.weight = _uniform(in_channels, out_channels // groups, *self.kernel_size, bound=bound)
         self.output_padding = output_padding
@@ -162,7 +169,15 @@ def ConvTranspose1d(
 ) -> ConvTranspose2d:  # fmt: skip
     """`ConvTranspose2d` over one axis."""
     return ConvTranspose2d(
-        in_channels, out_channels, (kernel_size,), stride, padding, output_padding, dilation, groups, bias
+        in_channels,
+        out_channels,
+        (kernel_size,),
+        stride,
+        padding,
+        output_padding,
+        dilation,
+        groups,
+        bias,
     )
 
 
@@ -178,33 +193,21 @@ class Linear:
         return x.linear(self.weight.transpose(), self.bias)
 
 
-class GroupNorm:
-    """Normalizes groups of channels (axis 1) of each sample (Wu and He, arXiv:1803.08494)."""
+class _ChannelNorm:
+    """Normalizes the channels of each sample in groups, then scales and shifts each channel."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps=1e-5, affine=True):
-        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
-        self.weight: Tensor | None = Tensor.ones(num_channels) if affine else None
-        self.bias: Tensor | None = Tensor.zeros(num_channels) if affine else None
+    weight: Tensor | None
+    bias: Tensor | None
+    eps: float
 
-    def __call__(self, x: Tensor) -> Tensor:
-        grouped = x.reshape(x.shape[0], self.num_groups, -1)
-        x = grouped.layernorm(eps=self.eps).reshape(x.shape)
-        if self.weight is None or self.bias is None:
-            return x
-        channels = (1, -1, *(1,) * (x.ndim - 2))
-        return x * self.weight.reshape(channels) + self.bias.reshape(channels)
+    def _set_up(self, channels: int, eps: float, affine: bool) -> None:
+        self.eps = eps
+        self.weight, self.bias = None, None
+        if affine:
+            self.weight, self.bias = Tensor.ones(channels), Tensor.zeros(channels)
 
-
-class InstanceNorm:
-    """Normalizes each channel of each sample (Ulyanov et al., arXiv:1607.08022)."""
-
-    def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = True):
-        self.num_features, self.eps = num_features, eps
-        self.weight: Tensor | None = Tensor.ones(num_features) if affine else None
-        self.bias: Tensor | None = Tensor.zeros(num_features) if affine else None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        flat = x.reshape(x.shape[0], self.num_features, -1)
+    def _normalized(self, x: Tensor, groups: int) -> Tensor:
+        flat = x.reshape(x.shape[0], groups, -1)
         x = flat.layernorm(eps=self.eps).reshape(x.shape)
         if self.weight is None or self.bias is None:
             return x
@@ -212,23 +215,50 @@ class InstanceNorm:
         return x * self.weight.reshape(channels) + self.bias.reshape(channels)
 
 
+class GroupNorm(_ChannelNorm):
+    """Normalizes groups of channels (axis 1) of each sample (Wu and He, arXiv:1803.08494)."""
+
+    def __init__(self, num_groups: int, num_channels: int, eps=1e-5, affine=True):
+        self._set_up(num_channels, eps, affine)
+        self.num_groups, self.num_channels = num_groups, num_channels
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._normalized(x, self.num_groups)
+
+
+class InstanceNorm(_ChannelNorm):
+    """Normalizes each channel of each sample (Ulyanov et al., arXiv:1607.08022)."""
+
+    def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = True):
+        self._set_up(num_features, eps, affine)
+        self.num_features = num_features
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._normalized(x, self.num_features)
+
+
 class LayerNorm:
     """Normalizes the last axes, which must have the shape given (Ba et al., arXiv:1607.06450)."""
 
     def __init__(
-        self, normalized_shape: int | tuple[int, ...], eps: float = 1e-5, elementwise_affine: bool = True
+        self,
+        normalized_shape: int | tuple[int, ...],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
     ):
         self.normalized_shape: tuple[int, ...] = make_tuple(normalized_shape, 1)
         self.axis = tuple(range(-len(self.normalized_shape), 0))
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.weight: Tensor | None = Tensor.ones(*self.normalized_shape) if elementwise_affine else None
-        self.bias: Tensor | None = Tensor.zeros(*self.normalized_shape) if elementwise_affine else None
+        self.weight: Tensor | None = (
+            Tensor.ones(*self.normalized_shape) if elementwise_affine else None
+        )
+        self.bias: Tensor | None = (
+            Tensor.zeros(*self.normalized_shape) if elementwise_affine else None
+        )
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.normalized_shape != x.shape[-len(self.normalized_shape) :]:
-            raise AssertionError(
-                f"last dimensions of {x.shape} must match {self.normalized_shape}"
-            )
+            raise AssertionError(f"last dimensions of {x.shape} must match {self.normalized_shape}")
         x = x.layernorm(eps=self.eps, axis=self.axis)
         if self.weight is None or self.bias is None:
             return x
@@ -283,11 +313,11 @@ class LSTMCell:
         self.bias_ih: Tensor | None = Tensor.zeros(hidden_size * 4) if bias else None
         self.bias_hh: Tensor | None = Tensor.zeros(hidden_size * 4) if bias else None
 
-    def __call__(
-        self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hc is None:
-            start = Tensor.zeros(x.shape[0], self.weight_hh.shape[1], dtype=x.dtype, device=x.device)
+            start = Tensor.zeros(
+                x.shape[0], self.weight_hh.shape[1], dtype=x.dtype, device=x.device
+            )
             hc = (start, start)
         h, c = hc
         gates = x.linear(self.weight_ih.T, self.bias_ih) + h.linear(self.weight_hh.T, self.bias_hh)
@@ -295,4 +325,3 @@ class LSTMCell:
         next_c = forget.sigmoid() * c + write.sigmoid() * new.tanh()
         next_h = show.sigmoid() * next_c.tanh()
         return next_h.contiguous(), next_c.contiguous()
-

@@ -1,4 +1,5 @@
 """Small public data sets, downloaded once and cached. Images as uint8, labels as uint8 numbers."""
+
 from __future__ import annotations
 
 from tinygrad.nn.state import tar_extract

@@ -4,6 +4,7 @@ In: parameters with gradients. Out: new values, assigned in place when `step` re
 learning rate and all state are tensors, so that a captured step can be replayed and the rate changed
 between steps. `fused` treats all parameters as one long vector, so that one kernel updates them all.
 """
+
 from __future__ import annotations
 
 from tinygrad.dtype import dtypes, least_upper_dtype
@@ -13,7 +14,11 @@ from tinygrad.tensor import Tensor
 
 def _beside(x: Tensor, y: Tensor) -> Tensor:
     """`x` where `y` is."""
-    return x if x.device == y.device else (x.to(y.device) if isinstance(y.device, str) else x.shard_like(y))
+    return (
+        x
+        if x.device == y.device
+        else (x.to(y.device) if isinstance(y.device, str) else x.shard_like(y))
+    )
 
 
 class Optimizer:
@@ -51,10 +56,14 @@ class Optimizer:
         if self.fused:
             kind = least_upper_dtype(*[p.dtype for p in self.params], dtypes.float32)
             return [
-                Tensor.zeros(self._places[-1], dtype=kind, device=self.device, requires_grad=False).contiguous()
+                Tensor.zeros(
+                    self._places[-1], dtype=kind, device=self.device, requires_grad=False
+                ).contiguous()
             ]
         return [
-            p.zeros_like(dtype=least_upper_dtype(p.dtype, dtypes.float32), requires_grad=False).contiguous()
+            p.zeros_like(
+                dtype=least_upper_dtype(p.dtype, dtypes.float32), requires_grad=False
+            ).contiguous()
             for p in self.params
         ]
 
@@ -139,7 +148,9 @@ def SGD(
 
     `classic` multiplies the learning rate into the momentum instead of the update.
     """
-    return LARS(params, lr, momentum, weight_decay, 0, None, nesterov, classic, tcoef=0.0, fused=fused)
+    return LARS(
+        params, lr, momentum, weight_decay, 0, None, nesterov, classic, tcoef=0.0, fused=fused
+    )
 
 
 def Muon(
@@ -167,7 +178,12 @@ class LARS(Optimizer):
         ns_coefficients=None, nesterov=False, classic=True, pre_wd=True, tcoef=0.001, fused=FUSE_OPTIM,
     ):  # fmt: skip
         super().__init__(params, lr, fused)
-        self.momentum, self.wd, self.nesterov, self.classic = momentum, weight_decay, nesterov, classic
+        self.momentum, self.wd, self.nesterov, self.classic = (
+            momentum,
+            weight_decay,
+            nesterov,
+            classic,
+        )
         self.ns_steps, self.ns_coefficients = ns_steps, ns_coefficients
         self.pre_wd, self.tcoef = pre_wd, tcoef
         self.b: list[Tensor] = self._new_state() if momentum else []
@@ -193,7 +209,11 @@ class LARS(Optimizer):
                 speed.assign((self.momentum * speed + _beside(g, speed)).cast(speed.dtype))
                 g = g + self.momentum * _beside(speed, p) if self.nesterov else _beside(speed, p)
             if self.ns_steps:
-                g = g.reshape(g.shape[0], -1).newton_schulz(self.ns_steps, self.ns_coefficients).reshape(g.shape)
+                g = (
+                    g.reshape(g.shape[0], -1)
+                    .newton_schulz(self.ns_steps, self.ns_coefficients)
+                    .reshape(g.shape)
+                )
             if not self.classic:
                 g = g * scale
             if not self.pre_wd and self.wd > 0:

@@ -3,6 +3,7 @@
 A model is any object: its tensors are found in attributes, lists, tuples and dictionaries, and named
 by the path to them ("layers.0.weight").
 """
+
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -66,7 +67,11 @@ def get_parameters(obj) -> list[Tensor]:
 def _placed(value: Tensor, target: Tensor) -> Tensor:
     """`value` on the devices of `target`, unless it is laid out over several devices already."""
     if isinstance(target.device, tuple):
-        return value if isinstance(value.device, tuple) else value.shard(target.device, target.uop.axis)
+        return (
+            value
+            if isinstance(value.device, tuple)
+            else value.shard(target.device, target.uop.axis)
+        )
     return value.to(target.device)
 
 

@@ -2,6 +2,7 @@
 
 In: calls by the user. Out: graphs of UOps, which `schedule` and `engine` turn into kernels.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -3,6 +3,7 @@
 In: a scalar tensor (or a gradient for it) and targets. Out: gradient tensors, lazily built by
 `tinygrad.gradient`; nothing runs here.
 """
+
 from __future__ import annotations
 
 from typing import Self
@@ -64,7 +65,9 @@ class AutogradMixin(TensorCore):
         """
         inside = self.uop.toposort()
         wanting = [t for t in live_tensors() if t.requires_grad is True and t.uop in inside]
-        for t, grad in zip(wanting, self.gradient(*wanting, gradient=gradient, materialize_grads=True)):
+        for t, grad in zip(
+            wanting, self.gradient(*wanting, gradient=gradient, materialize_grads=True)
+        ):
             if grad.shape != t.shape:
                 raise AssertionError(f"gradient of shape {grad.shape} for a tensor of {t.shape}")
             t.grad = grad if t.grad is None else t.grad + grad

@@ -7,10 +7,12 @@ contains it is moved onto the buffer that holds the result (`replace_nodes`).
 The other modules of this package add methods by topic; `Tensor` in `__init__` puts them together.
 Invariant: `uop` is never mutated, only exchanged for a node of the same shape, dtype and device.
 """
+
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from tinygrad.device import Device
 from tinygrad.dtype import ConstType, DType, DTypeLike, dtypes, least_upper_dtype, to_dtype
@@ -117,7 +119,9 @@ class TensorCore(OpMixin):
         node = source.to_node(data, wanted, placed, unique)
         if wanted is not None and node.dtype is not wanted:
             if isinstance(data, UOp):
-                raise AssertionError(f"the node has dtype {node.dtype}, got dtype={wanted}: cast it")
+                raise AssertionError(
+                    f"the node has dtype {node.dtype}, got dtype={wanted}: cast it"
+                )
         # storage devices run no kernels: first the copy, then the cast
         node = self._place(node, placed)
         if node.dtype is not wanted and wanted is not None:
@@ -245,7 +249,9 @@ class TensorCore(OpMixin):
         """`dim` counted from the front. Raises IndexError outside the axes (`extra`: one more)."""
         rank = max(self.ndim + extra, 1)
         if not -rank <= dim < rank:
-            raise IndexError(f"axis {dim} is out of range [{-rank}, {rank - 1}] of a {self.ndim}-d tensor")
+            raise IndexError(
+                f"axis {dim} is out of range [{-rank}, {rank - 1}] of a {self.ndim}-d tensor"
+            )
         return dim % rank
 
     # ---- operands and broadcasting
@@ -272,7 +278,9 @@ class TensorCore(OpMixin):
         if hasattr(x, "dtype") and hasattr(x, "shape"):
             return type(self)(x, device=self.device, requires_grad=False)
         if not isinstance(x, (int, float, bool)):
-            raise RuntimeError(f"cannot use {type(x).__name__} {x!r} as an operand: give a tensor or a number")
+            raise RuntimeError(
+                f"cannot use {type(x).__name__} {x!r} as an operand: give a tensor or a number"
+            )
         return self._constant(x, self._dtype_of_number(x))
 
     def _broadcast_to(self, shape: tuple[sint, ...]) -> Self:
@@ -284,7 +292,9 @@ class TensorCore(OpMixin):
         padded = (1,) * (len(shape) - self.ndim) + self.shape
         for have, want in zip(padded, shape):
             if isinstance(have, int) and isinstance(want, int) and have not in (1, want):
-                raise ValueError(f"cannot broadcast {self.shape} to {shape}: size {have} is not 1 or {want}")
+                raise ValueError(
+                    f"cannot broadcast {self.shape} to {shape}: size {have} is not 1 or {want}"
+                )
         lifted = self if padded == self.shape else self.reshape(padded)
         return lifted.expand(shape)
 

@@ -3,6 +3,7 @@
 Shapes are given as separate sizes or one sequence; `device`, `dtype` and `requires_grad` as for
 `Tensor(...)`. Constants take no memory until they are made contiguous.
 """
+
 from __future__ import annotations
 
 import gzip
@@ -150,7 +151,9 @@ class CreationMixin(TensorCore):
         first, end = (0, start) if stop is None else (start, stop)
         given = (first, end, step)
         is_float = any(isinstance(v, float) for v in given)
-        kind = to_dtype(kwargs.pop("dtype", None) or (dtypes.default_float if is_float else dtypes.default_int))
+        kind = to_dtype(
+            kwargs.pop("dtype", None) or (dtypes.default_float if is_float else dtypes.default_int)
+        )
         if any(isinstance(v, UOp) for v in given):
             count = (end - first + step - 1) // step
         else:
@@ -188,7 +191,12 @@ class CreationMixin(TensorCore):
 
     @classmethod
     def eye(
-        cls, n: int, m: int | None = None, dtype=None, device=None, requires_grad: bool | None = None
+        cls,
+        n: int,
+        m: int | None = None,
+        dtype=None,
+        device=None,
+        requires_grad: bool | None = None,
     ) -> Self:
         """The `n` x `m` matrix (`m` defaults to `n`) with ones on the main diagonal."""
         width = n if m is None else m

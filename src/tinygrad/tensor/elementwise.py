@@ -4,12 +4,18 @@ What is exact for every operand kind comes from `mixin.math`; here is what needs
 operands are tensors: promotion to float, Python's rounding of quotients, NaN and infinity, and the
 functions that NumPy and PyTorch users expect. Shapes broadcast, dtypes promote.
 """
+
 from __future__ import annotations
 
 import math
 from typing import Literal, Self
 
-from tinygrad.dtype import ConstType, DTypeLike, dtypes, least_upper_dtype, least_upper_float, to_dtype
+from tinygrad.dtype import (
+    ConstType,
+    dtypes,
+    least_upper_dtype,
+    least_upper_float,
+)
 from tinygrad.tensor.core import TensorCore, broadcast_shapes
 from tinygrad.uop.ops import Ops, sint
 
@@ -45,9 +51,7 @@ class ElementwiseMixin(TensorCore):
         """`1 / self` as a float."""
         return self._as_float().alu(Ops.RECIPROCAL)
 
-    def div(
-        self, x, reverse=False, rounding_mode: Literal["trunc", "floor"] | None = None
-    ) -> Self:
+    def div(self, x, reverse=False, rounding_mode: Literal["trunc", "floor"] | None = None) -> Self:
         """`self / x` as a float, or the quotient rounded ("trunc", "floor") in the common dtype.
 
         ```
@@ -248,7 +252,9 @@ class ElementwiseMixin(TensorCore):
         """Two numbers as scalar tensors of their common dtype."""
         make = type(self)
         one, two = (
-            make.from_uop(v, device=self.device) if hasattr(v, "op") else make(v, device=self.device)
+            make.from_uop(v, device=self.device)
+            if hasattr(v, "op")
+            else make(v, device=self.device)
             for v in (x, y)
         )
         common = least_upper_dtype(one.dtype, two.dtype)
@@ -271,13 +277,17 @@ class ElementwiseMixin(TensorCore):
         """Reverses the order of values, exactly, within the dtype."""
         return -self if dtypes.is_float(self.dtype) else self.bitwise_not()
 
-    def isclose(self, other: Self, rtol: float = 1e-05, atol: float = 1e-08, equal_nan=False) -> Self:
+    def isclose(
+        self, other: Self, rtol: float = 1e-05, atol: float = 1e-08, equal_nan=False
+    ) -> Self:
         """Where `|self - other| <= atol + rtol * |other|`; equal infinities are close."""
         near = (self - other).abs() <= atol + rtol * other.abs()
         close = (self.isfinite() & other.isfinite() & near) | (self == other)
         return close | (self.isnan() & other.isnan()) if equal_nan else close
 
-    def allclose(self, other: Self, rtol: float = 1e-05, atol: float = 1e-08, equal_nan=False) -> bool:
+    def allclose(
+        self, other: Self, rtol: float = 1e-05, atol: float = 1e-08, equal_nan=False
+    ) -> bool:
         """Whether `isclose` holds for every element, as a Python bool (runs the kernels)."""
         return bool(self.isclose(other, rtol, atol, equal_nan).all().item())
 

@@ -5,6 +5,7 @@ lists). Out: views where plain slices suffice, else selections written as a comp
 and a sum, which the scheduler turns into direct reads. Indices out of range select zero: an index is
 data and cannot raise.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ class _Axis:
 
 def _is_tensor_index(index: Any) -> bool:
     return isinstance(index, (TensorCore, list, tuple)) or (
-        hasattr(index, "dtype") and hasattr(index, "shape") and not isinstance(index, UOp)
+        hasattr(index, "dtype")
+        and hasattr(index, "shape")
+        and not isinstance(index, UOp)
         and len(index.shape) > 0
     )
 
@@ -93,7 +96,9 @@ class IndexingMixin(TensorCore):
                 axis = sum(1 for entry in spread if entry is not None)
                 covered = self.shape[axis : axis + item.ndim]
                 if not any(e is ... for e in spread) and item.shape != covered:
-                    raise IndexError(f"the mask of shape {item.shape} does not fit the axes {covered}")
+                    raise IndexError(
+                        f"the mask of shape {item.shape} does not fit the axes {covered}"
+                    )
                 spread += item._mask_positions()
             else:
                 spread.append(item)
@@ -133,7 +138,9 @@ class IndexingMixin(TensorCore):
                 plan.append(_slice_axis(item, size))
             elif isinstance(item, TensorCore):
                 if not dtypes.is_int(item.dtype):
-                    raise IndexError(f"tensors used as indices are integers or bools, got {item.dtype}")
+                    raise IndexError(
+                        f"tensors used as indices are integers or bools, got {item.dtype}"
+                    )
                 plan.append(_Axis(size, (0, size), pick=item))
             elif isinstance(item, (int, UOp)) and not isinstance(item, bool):
                 plan.append(_number_axis(item, size, axis))
@@ -158,7 +165,9 @@ class IndexingMixin(TensorCore):
         for i, p in enumerate(kept):
             step = abs(p.stride)
             if step > 1:
-                grown = tuple((0, p.size * step - x.shape[i]) if j == i else None for j in range(x.ndim))
+                grown = tuple(
+                    (0, p.size * step - x.shape[i]) if j == i else None for j in range(x.ndim)
+                )
                 x = x.pad(grown).unflatten(i, (p.size, step))._cut_axis(i + 1, 1).squeeze(i + 1)
         return x.reshape(tuple(p.size for p in plan))
 
@@ -218,8 +227,7 @@ class IndexingMixin(TensorCore):
         wanted = index.reshape(*index.shape, 1, *(1,) * len(tail))
         numbers = self.arange(rows, device=self.device, requires_grad=False)
         hit = wanted == numbers.reshape(rows, *(1,) * len(tail))
-        chosen = hit.where(self, self.const_like(0)).sum(index.ndim, dtype=self.dtype)
-        return chosen
+        return hit.where(self, self.const_like(0)).sum(index.ndim, dtype=self.dtype)
 
     # ---- writing
 
@@ -229,7 +237,9 @@ class IndexingMixin(TensorCore):
         Raises RuntimeError for a tensor that wants a gradient, or whose elements share memory.
         """
         if is_storage(self.device):
-            self[indices].assign(v if isinstance(v, TensorCore) else type(self)(v, self.device, self.dtype))
+            self[indices].assign(
+                v if isinstance(v, TensorCore) else type(self)(v, self.device, self.dtype)
+            )
             return
         if self.requires_grad or (isinstance(v, TensorCore) and v.requires_grad):
             raise NotImplementedError("setitem with requires_grad is not supported: use where()")
@@ -238,8 +248,15 @@ class IndexingMixin(TensorCore):
                 "setitem target has elements that share memory (an expanded tensor): "
                 "call .contiguous() first"
             )
-        value = v if isinstance(v, TensorCore) else type(self)(
-            v, self.device, None if isinstance(v, (list, tuple)) else self.dtype, requires_grad=False
+        value = (
+            v
+            if isinstance(v, TensorCore)
+            else type(self)(
+                v,
+                self.device,
+                None if isinstance(v, (list, tuple)) else self.dtype,
+                requires_grad=False,
+            )
         )
         value = value.to(self.device) if isinstance(self.device, str) else value
         value = value.cast(self.dtype)
@@ -311,7 +328,9 @@ class IndexingMixin(TensorCore):
     def _check_positions(self, dim: int, index: TensorCore, what: str) -> int:
         axis = self._resolve_dim(dim)
         if index.ndim != self.ndim:
-            raise AssertionError(f"{what}: self.ndim must equal index.ndim, got {self.shape} {index.shape}")
+            raise AssertionError(
+                f"{what}: self.ndim must equal index.ndim, got {self.shape} {index.shape}"
+            )
         if any(s < i for d, (s, i) in enumerate(zip(self.shape, index.shape)) if d != axis):
             raise AssertionError(
                 f"{what}: all axes but {axis} of the index {index.shape} must fit in {self.shape}"
@@ -363,7 +382,9 @@ class IndexingMixin(TensorCore):
         if reduce not in (None, "add", "multiply"):
             raise TypeError(f"reduce is None, 'add' or 'multiply', got {reduce!r}")
         if reduce is not None and isinstance(src, TensorCore):
-            raise TypeError("scatter with reduce takes a number as src: use scatter_reduce for tensors")
+            raise TypeError(
+                "scatter with reduce takes a number as src: use scatter_reduce for tensors"
+            )
         if not isinstance(src, TensorCore):
             src = index.full_like(src, dtype=self.dtype, device=self.device)
         if reduce == "add":
@@ -403,7 +424,9 @@ class IndexingMixin(TensorCore):
         if reduce == "amin":
             return gathered(dtypes.max(self.dtype)).min(-1).minimum(start(dtypes.max(self.dtype)))
         if reduce == "mean":
-            count = hit.sum(-1) + (1 if include_self else hit.any(-1).logical_not().cast(dtypes.int32))
+            count = hit.sum(-1) + (
+                1 if include_self else hit.any(-1).logical_not().cast(dtypes.int32)
+            )
             total = gathered(0).sum(-1, dtype=self.dtype) + untouched
             return total.div(count).cast(self.dtype)
         raise RuntimeError(f"reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")

@@ -1,8 +1,10 @@
 """Matrix products and decompositions."""
+
 from __future__ import annotations
 
 import string
-from typing import Self, Sequence
+from collections.abc import Sequence
+from typing import Self
 
 from tinygrad.dtype import DTypeLike, least_upper_dtype, sum_acc_dtype, to_dtype
 from tinygrad.helpers import argfix
@@ -21,7 +23,9 @@ class LinalgMixin(TensorCore):
         Raises RuntimeError where the lengths differ or an operand is a scalar.
         """
         if self.ndim == 0 or w.ndim == 0:
-            raise RuntimeError(f"both tensors need to be at least 1D, got {self.ndim}D and {w.ndim}D")
+            raise RuntimeError(
+                f"both tensors need to be at least 1D, got {self.ndim}D and {w.ndim}D"
+            )
         contract = max(w.ndim - 2, 0)
         if self.shape[-1] != w.shape[contract]:
             raise RuntimeError(f"cannot dot {self.shape} and {w.shape}: the inner lengths differ")
@@ -62,7 +66,9 @@ class LinalgMixin(TensorCore):
         for letters, t in zip(inputs, tensors):
             for letter, size in zip(letters, t.shape):
                 if sizes.setdefault(letter, size) not in (size, 1) and size != 1:
-                    raise RuntimeError(f"axis {letter!r} has the lengths {sizes[letter]} and {size}")
+                    raise RuntimeError(
+                        f"axis {letter!r} has the lengths {sizes[letter]} and {size}"
+                    )
                 sizes[letter] = size if sizes[letter] == 1 else sizes[letter]
         order = sorted(sizes)
         aligned = [_align(t, letters, order) for letters, t in zip(inputs, tensors)]
@@ -87,7 +93,11 @@ class LinalgMixin(TensorCore):
             raise RuntimeError(f"expected two or more dimensions, got {self.ndim}")
         *batch, rows, columns = self.shape
         r = self
-        q = self.eye(rows, dtype=self.dtype, device=self.device).expand(*batch, rows, rows).contiguous()
+        q = (
+            self.eye(rows, dtype=self.dtype, device=self.device)
+            .expand(*batch, rows, rows)
+            .contiguous()
+        )
         for i in range(min(rows, columns)):
             below = r[..., i:rows, i : i + 1]
             length = below.square().sum(-2, keepdim=True).sqrt()
@@ -194,7 +204,9 @@ def _align(t, letters: str, order: list[str]):
             rest = [i for i in range(t.ndim) if i not in (first, second)]
             flat = t.permute(*rest, first, second).flatten(-2)
             keep = (None,) * len(rest)
-            flat = flat.pad(keep + ((0, n),)).unflatten(-1, (n, n + 1)).shrink(keep + (None, (0, 1)))
+            flat = (
+                flat.pad(keep + ((0, n),)).unflatten(-1, (n, n + 1)).shrink(keep + (None, (0, 1)))
+            )
             t = flat.squeeze(-1)
             letters = "".join(letters[i] for i in rest) + letter
     t = t.permute([letters.index(letter) for letter in order if letter in letters])
@@ -262,4 +274,3 @@ def _completed(u):
     # the reflections may have turned columns: take the given ones, and the new ones from q
     del r
     return u.cat(q[..., columns:rows], dim=-1)
-

@@ -1,4 +1,5 @@
 """Loss functions. `reduction` is "mean", "sum" or "none"; targets are class numbers or probabilities."""
+
 from __future__ import annotations
 
 from typing import Literal, Self, get_args
@@ -80,7 +81,9 @@ class LossMixin(TensorCore):
             order.insert(axis, moved.ndim - 1)
             Y = moved.permute(order)
         if Y.shape != self.shape:
-            raise RuntimeError(f"targets of shape {Y.shape} do not fit logits of shape {self.shape}")
+            raise RuntimeError(
+                f"targets of shape {Y.shape} do not fit logits of shape {self.shape}"
+            )
         Y = (1 - label_smoothing) * Y + label_smoothing / classes
         each = -(self.log_softmax(axis=axis) * Y).sum(axis)
         return each._apply_reduction(reduction)
@@ -103,4 +106,3 @@ class LossMixin(TensorCore):
         if reduction == "mean":
             return each.sum() / counted.sum()
         return each._apply_reduction(reduction)
-

@@ -3,9 +3,11 @@
 In: graphs of nodes. Out: buffers, Python numbers, NumPy arrays. The work is done by `engine`; this
 module chooses what to compute and moves every live tensor onto the results.
 """
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Self, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from tinygrad.device import Buffer, Device
 from tinygrad.dtype import ConstType, DTypeLike, _to_np_dtype, dtypes, to_dtype
@@ -204,7 +206,9 @@ class MemoryMixin(TensorCore):
         if isinstance(self.device, tuple):
             if self.device == y.device and self.uop.axis == y.uop.axis:
                 return self
-            raise RuntimeError(f"cannot move from {self.device} axis {self.uop.axis} to the layout of y")
+            raise RuntimeError(
+                f"cannot move from {self.device} axis {self.uop.axis} to the layout of y"
+            )
         return self.shard(y.device, y.uop.axis)
 
     # ---- reading
@@ -303,7 +307,6 @@ class MemoryMixin(TensorCore):
 
         The memory must outlive the tensor. `dtype` (default_float) and `device` as for any tensor.
         """
-        from tinygrad.device import BufferSpec
 
         dtype = to_dtype(kwargs.pop("dtype", None) or dtypes.default_float)
         device = canonical_devices(kwargs.pop("device", None))
@@ -330,7 +333,11 @@ class MemoryMixin(TensorCore):
         if is_storage(self.device):
             length = self.shape[-1] * old // new
             view = self.contiguous()._lift(lambda u: UOp(Ops.BITCAST, target, (u,)))
-            return view if view.shape == (*self.shape[:-1], length) else view.reshape(*self.shape[:-1], length)
+            return (
+                view
+                if view.shape == (*self.shape[:-1], length)
+                else view.reshape(*self.shape[:-1], length)
+            )
         return self._split_bits(target) if old > new else self._join_bits(target)
 
     def _split_bits(self, target) -> Self:
@@ -366,4 +373,3 @@ class MemoryMixin(TensorCore):
 
 def _unsigned(width: int):
     return {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}[width]
-

@@ -1,7 +1,9 @@
 """Joining, splitting, padding and windows: shape changes that the shared mixin does not have."""
+
 from __future__ import annotations
 
-from typing import Any, Literal, Self, Sequence
+from collections.abc import Sequence
+from typing import Any, Literal, Self
 
 from tinygrad.dtype import dtypes, least_upper_dtype
 from tinygrad.helpers import argfix, ceildiv, make_tuple
@@ -24,7 +26,9 @@ class MovementOpsMixin(TensorCore):
         if all(isinstance(p, (int, UOp)) for p in entries) and entries:
             # flat, last axis first, as torch.nn.functional.pad
             if len(entries) % 2:
-                raise ValueError(f"flat padding needs an even number of entries, got {tuple(entries)}")
+                raise ValueError(
+                    f"flat padding needs an even number of entries, got {tuple(entries)}"
+                )
             pairs = list(zip(entries[::2], entries[1::2]))[::-1]
             entries = [None] * (self.ndim - len(pairs)) + pairs
         if len(entries) != self.ndim:
@@ -64,7 +68,10 @@ class MovementOpsMixin(TensorCore):
         if not any(isinstance(p, int) and p < 0 for pair in pairs for p in pair):
             return self
         bounds = tuple(
-            (-b if isinstance(b, int) and b < 0 else 0, s + a if isinstance(a, int) and a < 0 else s)
+            (
+                -b if isinstance(b, int) and b < 0 else 0,
+                s + a if isinstance(a, int) and a < 0 else s,
+            )
             for s, (b, a) in zip(self.shape, pairs)
         )
         return self.shrink(bounds)
@@ -80,9 +87,18 @@ class MovementOpsMixin(TensorCore):
         if value == 0:
             return padded
         inside = kept.ones_like(dtype=dtypes.bool, requires_grad=False)._mop(Ops.PAD, amounts)
-        return inside.where(padded, value) if dtypes.is_float(self.dtype) or value not in (
-            float("inf"), -float("inf"),
-        ) else inside.where(padded, dtypes.max(self.dtype) if value > 0 else dtypes.min(self.dtype))
+        return (
+            inside.where(padded, value)
+            if dtypes.is_float(self.dtype)
+            or value
+            not in (
+                float("inf"),
+                -float("inf"),
+            )
+            else inside.where(
+                padded, dtypes.max(self.dtype) if value > 0 else dtypes.min(self.dtype)
+            )
+        )
 
     def _pad_axis(self, axis: int, before: int, after: int, mode: str) -> Self:
         """One axis grown by copies of its own elements."""
@@ -99,11 +115,16 @@ class MovementOpsMixin(TensorCore):
             return self.shrink(tuple((begin, end) if i == axis else None for i in range(self.ndim)))
 
         if mode == "reflect":
-            left, right = part(1, before + 1).flip(axis), part(size - after - 1, size - 1).flip(axis)
+            left, right = (
+                part(1, before + 1).flip(axis),
+                part(size - after - 1, size - 1).flip(axis),
+            )
         elif mode == "circular":
             left, right = part(size - before, size), part(0, after)
         else:
-            left = part(0, 1).expand(*[before if i == axis else s for i, s in enumerate(self.shape)])
+            left = part(0, 1).expand(
+                *[before if i == axis else s for i, s in enumerate(self.shape)]
+            )
             right = part(size - 1, size).expand(
                 *[after if i == axis else s for i, s in enumerate(self.shape)]
             )
@@ -115,7 +136,9 @@ class MovementOpsMixin(TensorCore):
         wanted = argfix(shape, *args)
         if len(wanted) != self.ndim:
             raise ValueError(f"pad_to needs one size per axis: got {wanted} for shape {self.shape}")
-        return self.pad(tuple(None if w is None else (0, w - s) for w, s in zip(wanted, self.shape)))
+        return self.pad(
+            tuple(None if w is None else (0, w - s) for w, s in zip(wanted, self.shape))
+        )
 
     # ---- joining
 
@@ -130,8 +153,9 @@ class MovementOpsMixin(TensorCore):
         parts = [self, *args]
         for t in parts:
             if t.ndim != self.ndim or any(
-                a != b for i, (a, b) in enumerate(zip(self.shape, t.shape)) if i != axis
-                and isinstance(a, int) and isinstance(b, int)
+                a != b
+                for i, (a, b) in enumerate(zip(self.shape, t.shape))
+                if i != axis and isinstance(a, int) and isinstance(b, int)
             ):
                 raise AssertionError(
                     f"cat along axis {axis} needs equal other axes, got {[p.shape for p in parts]}"
@@ -140,7 +164,9 @@ class MovementOpsMixin(TensorCore):
         lengths = [t.shape[axis] for t in parts]
         total, start, placed = sum(lengths), 0, []
         for t, length in zip(parts, lengths):
-            around = tuple((start, total - start - length) if i == axis else None for i in range(t.ndim))
+            around = tuple(
+                (start, total - start - length) if i == axis else None for i in range(t.ndim)
+            )
             placed.append(t.cast(common).pad(around))
             start = start + length
         # a balanced tree keeps the graph shallow for many parts
@@ -209,7 +235,9 @@ class MovementOpsMixin(TensorCore):
 
     # ---- rearranging
 
-    def roll(self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Self:
+    def roll(
+        self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None
+    ) -> Self:
         """Elements moved forward along `dims`, wrapping around; None rolls the flattened tensor."""
         if dims is None:
             return self.flatten().roll(shifts, 0).reshape(self.shape)
@@ -312,7 +340,9 @@ class MovementOpsMixin(TensorCore):
         if size < 0 or step <= 0:
             raise RuntimeError(f"unfold needs size >= 0 and step > 0, got {size=} {step=}")
         if size > self.shape[axis]:
-            raise RuntimeError(f"window of {size} is larger than axis {axis} of length {self.shape[axis]}")
+            raise RuntimeError(
+                f"window of {size} is larger than axis {axis} of length {self.shape[axis]}"
+            )
         windows = self.transpose(axis, -1)._windows((size,), step, 1)
         # (..., position, size) with the old last axis at `axis`
         order: list[Any] = list(range(self.ndim))

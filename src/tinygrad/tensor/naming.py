@@ -4,13 +4,15 @@ In: the methods of Tensor. Out: the same methods, which while they run hold a `M
 `_METADATA`; `TensorCore._lift` attaches it to every node it builds. Only the outermost call counts.
 TRACEMETA=0 turns it off, TRACEMETA=2 also records the caller's source line.
 """
+
 from __future__ import annotations
 
 import contextvars
 import functools
 import os
 import sys
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from tinygrad.helpers import TRACEMETA, Metadata
 

@@ -1,4 +1,5 @@
 """Layers without parameters: linear maps, convolution, pooling, normalization, attention, resizing."""
+
 from __future__ import annotations
 
 import math
@@ -16,14 +17,18 @@ class NetworkMixin(TensorCore):
 
     __slots__ = ()
 
-    def linear(self, weight: Self, bias: Self | None = None, dtype: DTypeLike | None = None) -> Self:
+    def linear(
+        self, weight: Self, bias: Self | None = None, dtype: DTypeLike | None = None
+    ) -> Self:
         """`self @ weight + bias` (a 1-d weight multiplies elementwise).
 
         `weight` is (in, out); `dtype` is the type all three are computed in.
         """
         if dtype is not None:
             kind = to_dtype(dtype)
-            return self.cast(kind).linear(weight.cast(kind), None if bias is None else bias.cast(kind))
+            return self.cast(kind).linear(
+                weight.cast(kind), None if bias is None else bias.cast(kind)
+            )
         x = self.mul(weight) if weight.ndim == 1 else self.dot(weight)
         return x if bias is None else x.add(bias)
 
@@ -85,7 +90,11 @@ class NetworkMixin(TensorCore):
         pairs = self._ceil_pairs(plain, kernel, step, dilation) if ceil_mode else plain
         total = self._pad_windows(pairs)._windows(kernel, step, dilation).sum(axes)
         if count_include_pad and pairs == plain:
-            return total.div(prod(kernel)).cast(total.dtype) if dtypes.is_float(self.dtype) else total / prod(kernel)
+            return (
+                total.div(prod(kernel)).cast(total.dtype)
+                if dtypes.is_float(self.dtype)
+                else total / prod(kernel)
+            )
         counted = self.ones_like(requires_grad=False)
         if count_include_pad:
             # what ceil_mode adds behind the padding is no element
@@ -122,9 +131,9 @@ class NetworkMixin(TensorCore):
         if (stored := self._lift(stored_once)).uop is not self.uop:
             # positions are found by comparing values, which has to be exact
             return stored.max_pool2d(kernel_size, stride, dilation, padding, ceil_mode, True)
-        area = prod(self.shape[-len(kernel):])
+        area = prod(self.shape[-len(kernel) :])
         # positions count down, so that the maximum is the first of equal elements
-        countdown = self.arange(area, 0, -1, device=self.device).reshape(self.shape[-len(kernel):])
+        countdown = self.arange(area, 0, -1, device=self.device).reshape(self.shape[-len(kernel) :])
         places = countdown._pad_windows(pairs)._windows(kernel, step, dilation)
         hit = windows == best.reshape(*best.shape, *(1,) * len(kernel))
         return best, (area - (hit * places).max(axes)).cast(dtypes.int32)
@@ -144,11 +153,16 @@ class NetworkMixin(TensorCore):
         if output_size is not None:
             spatial = tuple(output_size[-n:])
         else:
-            steps, gaps = make_tuple(kernel if stride is None else stride, n), make_tuple(dilation, n)
+            steps, gaps = (
+                make_tuple(kernel if stride is None else stride, n),
+                make_tuple(dilation, n),
+            )
             pairs = self._padding_pairs(padding, n)
             spatial = tuple(
                 (size - 1) * s - before - after + d * (k - 1) + 1
-                for size, s, (before, after), d, k in zip(self.shape[-n:], steps, pairs, gaps, kernel)
+                for size, s, (before, after), d, k in zip(
+                    self.shape[-n:], steps, pairs, gaps, kernel
+                )
             )
         lead = self.shape[:-n]
         values, places = self.reshape(*lead, 1, -1), indices.reshape(*lead, 1, -1)
@@ -238,7 +252,9 @@ class NetworkMixin(TensorCore):
                 x = x._spread_axis(axis, step)
         around = [
             ((k - 1) * d - before, (k - 1) * d - after + o)
-            for k, d, o, (before, after) in zip(kernel, gaps, extra, self._padding_pairs(padding, n))
+            for k, d, o, (before, after) in zip(
+                kernel, gaps, extra, self._padding_pairs(padding, n)
+            )
         ]
         flat = tuple(p for pair in reversed(around) for p in pair)
         return x.conv2d(w, bias, groups=groups, dilation=gaps, padding=flat)
@@ -251,7 +267,14 @@ class NetworkMixin(TensorCore):
         return wide.pad(gaps).flatten(axis, axis + 1)._cut_axis(axis, (size - 1) * step + 1)
 
     def image_conv2d(
-        self, weight: Self, bias: Self | None = None, groups=1, stride=1, dilation=1, padding=0, dtype=None
+        self,
+        weight: Self,
+        bias: Self | None = None,
+        groups=1,
+        stride=1,
+        dilation=1,
+        padding=0,
+        dtype=None,
     ) -> Self:
         """`conv2d` for devices that read images; the same values."""
         n = weight.ndim - 2
@@ -322,7 +345,9 @@ class NetworkMixin(TensorCore):
 
     # ---- resizing
 
-    def interpolate(self, size: tuple[int, ...], mode: str = "linear", align_corners: bool = False) -> Self:
+    def interpolate(
+        self, size: tuple[int, ...], mode: str = "linear", align_corners: bool = False
+    ) -> Self:
         """The last axes resized to `size`. Modes "linear", "nearest", "nearest-exact".
 
         `align_corners` (linear only) keeps the centres of the corner elements in place.

@@ -4,6 +4,7 @@ Generator: Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers
 SC 2011). The key is (hash of the device's number, seed); the counter of a device is a tensor that
 every call moves on, so that captured functions draw new numbers each time they are replayed.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -33,7 +34,9 @@ class RandomMixin(TensorCore):
         RandomMixin._device_rng_counters.clear()
 
     @classmethod
-    def _threefry_random_bits(cls, key: TensorCore, counts0: TensorCore, counts1: TensorCore) -> Self:
+    def _threefry_random_bits(
+        cls, key: TensorCore, counts0: TensorCore, counts1: TensorCore
+    ) -> Self:
         """Random uint32: first the words of `counts0`, then those of `counts1`.
 
         `key` is a uint32 tensor of two words; the counters are uint32 of equal length.
@@ -59,7 +62,10 @@ class RandomMixin(TensorCore):
             digest = hashlib.sha256(number.to_bytes(4, "big")).digest()
             word = int.from_bytes(digest, "big") & 0xFFFFFFFF
             seeds[device] = cls(
-                [word, cls._seed & 0xFFFFFFFF], device=device, dtype=dtypes.uint32, requires_grad=False
+                [word, cls._seed & 0xFFFFFFFF],
+                device=device,
+                dtype=dtypes.uint32,
+                requires_grad=False,
             )
             counters[device] = cls([0], device=device, dtype=dtypes.uint32, requires_grad=False)
         counter = counters[device]
@@ -216,7 +222,9 @@ class RandomMixin(TensorCore):
         Without replacement only one sample can be drawn. Raises AssertionError otherwise.
         """
         if not 1 <= self.ndim <= 2 or num_samples < 1:
-            raise AssertionError(f"multinomial needs 1 or 2 axes and samples, got {self.shape} {num_samples}")
+            raise AssertionError(
+                f"multinomial needs 1 or 2 axes and samples, got {self.shape} {num_samples}"
+            )
         if not replacement and num_samples != 1:
             raise AssertionError(f"without replacement one sample can be drawn, got {num_samples=}")
         weights = self.unsqueeze(0) if self.ndim == 1 else self
@@ -234,7 +242,9 @@ class RandomMixin(TensorCore):
             return self
         if p == 1:
             return self.const_like(0)
-        kept = self.rand_like(requires_grad=False, dtype=dtypes.default_float, contiguous=False) >= p
+        kept = (
+            self.rand_like(requires_grad=False, dtype=dtypes.default_float, contiguous=False) >= p
+        )
         return kept.contiguous().where(self, 0) / (1.0 - p)
 
 
@@ -251,4 +261,3 @@ def _mantissas(words, dtype):
 def _he_deviation(shape, slope: float) -> float:
     fan_in = prod(shape[1:])
     return math.sqrt(2.0 / (1 + slope**2)) / math.sqrt(fan_in) if fan_in else 1.0
-

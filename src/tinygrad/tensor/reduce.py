@@ -2,10 +2,12 @@
 
 `axis` is None (all axes), a number or a sequence of numbers; `keepdim` keeps reduced axes with size 1.
 """
+
 from __future__ import annotations
 
 import math
-from typing import Self, Sequence
+from collections.abc import Sequence
+from typing import Self
 
 from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, sum_acc_dtype, to_dtype
 from tinygrad.gradient import stored_once
@@ -152,7 +154,9 @@ class ReduceMixin(TensorCore):
             return self.zeros_like(dtype=dtypes.int32)
         length = self.shape[where]
         if isinstance(length, int) and length == 0:
-            raise IndexError(f"argmax over axis {where} of shape {self.shape}: there are no elements")
+            raise IndexError(
+                f"argmax over axis {where} of shape {self.shape}: there are no elements"
+            )
         values = self._lift(stored_once)
         hit = values == values.max(axis=where, keepdim=True)
         # the earliest position has the largest countdown
@@ -199,7 +203,9 @@ class ReduceMixin(TensorCore):
         inner = padded.unflatten(-1, (blocks, _SCAN_BLOCK))._scan_direct(self.ndim, op)
         ends = inner[..., -1]._scan(-1, op)
         before = ends.pad(keep + ((1, 0),), value=neutral).shrink(keep + ((0, blocks),))
-        joined = {Ops.ADD: inner.add, Ops.MUL: inner.mul, Ops.MAX: inner.maximum}[op](before.unsqueeze(-1))
+        joined = {Ops.ADD: inner.add, Ops.MUL: inner.mul, Ops.MAX: inner.maximum}[op](
+            before.unsqueeze(-1)
+        )
         return joined.flatten(-2).shrink(keep + ((0, length),)).transpose(where, -1)
 
     def cumsum(self, axis: int = 0) -> Self:
@@ -209,9 +215,9 @@ class ReduceMixin(TensorCore):
         Tensor([1, 2, 3]).cumsum().tolist()  # [1, 3, 6]
         ```
         """
-        return self.cast(sum_acc_dtype(self.dtype) if not dtypes.is_float(self.dtype) else self.dtype)._scan(
-            axis, Ops.ADD
-        )
+        return self.cast(
+            sum_acc_dtype(self.dtype) if not dtypes.is_float(self.dtype) else self.dtype
+        )._scan(axis, Ops.ADD)
 
     def cumprod(self, axis: int) -> Self:
         """Running product along `axis`."""
@@ -252,7 +258,9 @@ class ReduceMixin(TensorCore):
         ranks = stored._occurrence(where), values._occurrence(where)
         old, old_rank = stored.transpose(where, -1), ranks[0].transpose(where, -1)
         new, new_rank = values.transpose(where, -1), ranks[1].transpose(where, -1)
-        same = (old.unsqueeze(-1) == new.unsqueeze(-2)) & (old_rank.unsqueeze(-1) == new_rank.unsqueeze(-2))
+        same = (old.unsqueeze(-1) == new.unsqueeze(-2)) & (
+            old_rank.unsqueeze(-1) == new_rank.unsqueeze(-2)
+        )
         position = self.arange(length, device=self.device).reshape(length, 1)
         indices = (same * position).sum(-2).cast(dtypes.default_int).transpose(where, -1)
         return values, indices
@@ -281,13 +289,17 @@ class ReduceMixin(TensorCore):
         """The indices of `sort`."""
         return self.sort(dim, descending)[1]
 
-    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True) -> tuple[Self, Self]:
+    def topk(
+        self, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True
+    ) -> tuple[Self, Self]:
         """The `k` largest (or smallest) elements along `dim` and their indices, in order.
 
         Raises NotImplementedError for `sorted_=False`, ValueError where `k` exceeds the axis.
         """
         if not sorted_:
-            raise NotImplementedError("topk gives its elements in order: sorted_=False is not available")
+            raise NotImplementedError(
+                "topk gives its elements in order: sorted_=False is not available"
+            )
         where = self._resolve_dim(dim)
         if k > self.shape[where]:
             raise ValueError(f"selected index {k=} is out of range of axis {where} of {self.shape}")
@@ -309,4 +321,3 @@ def _exchange(x, lead, stages: int, step: int, mirrored: bool, descending: bool)
     if mirrored:
         second = second.flip(-1)
     return first.cat(second, dim=-2).reshape(*lead, 1 << stages)
-

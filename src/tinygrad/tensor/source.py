@@ -4,11 +4,13 @@ In: a number, nested sequence, bytes, NumPy array, path, symbolic node or None. 
 the data, on the device that is cheapest for it (constants on the wanted device, bytes in host
 storage); `Tensor.__init__` moves it. Nothing here runs a kernel.
 """
+
 from __future__ import annotations
 
 import pathlib
 import struct
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from tinygrad.dtype import (
     DType,
@@ -137,7 +139,9 @@ def to_node(data: Any, dtype: DType | None, device, unique: bool) -> UOp:
     if isinstance(data, UOp):
         return from_symbolic(data, device)
     if data is None:
-        return UOp.const(dtype or dtypes.default_float, 0, device, ()).reshape((1,)).shrink(((0, 0),))
+        return (
+            UOp.const(dtype or dtypes.default_float, 0, device, ()).reshape((1,)).shrink(((0, 0),))
+        )
     if isinstance(data, (bool, int, float)):
         kind = dtype or infer_dtype([data])
         if unique:

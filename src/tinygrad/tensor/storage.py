@@ -1,4 +1,5 @@
 """Content hashes, content-addressed storage, video frames."""
+
 from __future__ import annotations
 
 import functools
@@ -68,7 +69,11 @@ class StorageMixin(TensorCore):
             column = parity.roll(1, 1) ^ parity.roll(-1, 1)._turn_left(one)
             mixed = (state ^ column.repeat(1, 5)).contiguous()._turn_left(turns)
             moved = mixed.transpose(0, 1)._take_rows(sources).transpose(0, 1)
-            grid = moved.reshape(-1, 5, 5) if isinstance(moved.shape[0], int) else moved.unflatten(1, (5, 5))
+            grid = (
+                moved.reshape(-1, 5, 5)
+                if isinstance(moved.shape[0], int)
+                else moved.unflatten(1, (5, 5))
+            )
             chi = grid ^ ((grid.roll(-1, 2) ^ dtypes.max(dtypes.uint64)) & grid.roll(-2, 2))
             state = (chi.flatten(1) ^ constants[i]).contiguous()
         return state
@@ -102,7 +107,9 @@ class StorageMixin(TensorCore):
         state = None
         for block in lanes.split(rate // 8, dim=1):
             filled = block.pad((None, (0, 25 - rate // 8)))
-            state = (filled if state is None else state ^ filled)._keccak_rounds(amounts, where, constants)
+            state = (filled if state is None else state ^ filled)._keccak_rounds(
+                amounts, where, constants
+            )
         width = (200 - rate) // 2
         digest = state.bitcast(dtypes.uint8) if width % 8 == 0 else state.bitcast(dtypes.uint8)
         return digest[:, :width].reshape(*lead, width)

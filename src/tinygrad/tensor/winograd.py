@@ -5,6 +5,7 @@ outputs instead of 144. Matrices from Lavin and Gray, "Fast algorithms for convo
 networks" (arXiv:1509.09308), section 4.3; rounding is a few bits worse than the direct sum.
 Used by `conv2d` where WINO=1.
 """
+
 from __future__ import annotations
 
 from tinygrad.helpers import ceildiv, prod
@@ -31,7 +32,12 @@ def applies(kernel, stride, dilation) -> bool:
     def all_one(value) -> bool:
         return value == 1 or (isinstance(value, (tuple, list)) and all(v == 1 for v in value))
 
-    return len(kernel) > 0 and all(k == _KERNEL for k in kernel) and all_one(stride) and all_one(dilation)
+    return (
+        len(kernel) > 0
+        and all(k == _KERNEL for k in kernel)
+        and all_one(stride)
+        and all_one(dilation)
+    )
 
 
 def _combine(rows, matrix, axis: int):
@@ -78,4 +84,6 @@ def convolve(x, weight, groups: int, dtype):
     joined = result.permute(*range(lead), *order)
     joined = joined.reshape(batch, out_channels, *[t * _OUTPUT for t in tiles])
     assert prod(kernel) == _KERNEL**n
-    return joined.shrink((None, None, *[(0, o) for o in outputs])).contiguous().contiguous_backward()
+    return (
+        joined.shrink((None, None, *[(0, o) for o in outputs])).contiguous().contiguous_backward()
+    )

@@ -1,4 +1,5 @@
 """tar and zip archives as tensors, without copying what need not be unpacked."""
+
 from __future__ import annotations
 
 import tarfile

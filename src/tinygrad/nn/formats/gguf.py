@@ -3,11 +3,13 @@
 Every count, offset and size is checked against the file before it is used; ValueError says what does
 not fit. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; block layouts: ggml-common.h.
 """
+
 from __future__ import annotations
 
 import math
 import struct
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from tinygrad.dtype import DType, dtypes
 from tinygrad.helpers import round_up
@@ -127,7 +129,9 @@ def _byte_count(n: int, ggml_type: int) -> int:
     if ggml_type in _PLAIN:
         return n * _PLAIN[ggml_type].itemsize
     if ggml_type not in _BLOCKS:
-        raise ValueError(f"GGML type {ggml_type} is not supported: {sorted({*_PLAIN, *_BLOCKS})} are")
+        raise ValueError(
+            f"GGML type {ggml_type} is not supported: {sorted({*_PLAIN, *_BLOCKS})} are"
+        )
     elements, size, _ = _BLOCKS[ggml_type]
     if n % elements:
         raise ValueError(f"{n} elements do not fill blocks of {elements} of GGML type {ggml_type}")
@@ -141,7 +145,9 @@ def ggml_data_to_tensor(t: Tensor, n: int, ggml_type: int) -> Tensor:
     """
     size = _byte_count(n, ggml_type)
     if size > t.shape[0]:
-        raise ValueError(f"{n} elements of GGML type {ggml_type} need {size} bytes, got {t.shape[0]}")
+        raise ValueError(
+            f"{n} elements of GGML type {ggml_type} need {size} bytes, got {t.shape[0]}"
+        )
     data = t[:size]
     if ggml_type in _PLAIN:
         return data.bitcast(_PLAIN[ggml_type])
@@ -214,7 +220,9 @@ def gguf_load(tensor: Tensor) -> tuple[dict, dict[str, Tensor]]:
     for name, dims, kind, offset in entries:
         n = math.prod(dims)
         if start + offset + _byte_count(n, kind) > tensor.shape[0]:
-            raise ValueError(f"tensor {name!r} of {dims} ends behind the file of {tensor.shape[0]} bytes")
+            raise ValueError(
+                f"tensor {name!r} of {dims} ends behind the file of {tensor.shape[0]} bytes"
+            )
         data = ggml_data_to_tensor(tensor[start + offset :], n, kind)
         tensors[name] = data.reshape(tuple(reversed(dims)))
     return metadata, tensors

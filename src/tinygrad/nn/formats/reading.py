@@ -1,10 +1,12 @@
 """Tensors as files, and functions that take a file name or its bytes."""
+
 from __future__ import annotations
 
 import functools
 import io
 import pathlib
-from typing import Any, BinaryIO, Callable, Iterable, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO, TypeVar
 
 from tinygrad.dtype import dtypes
 from tinygrad.tensor import Tensor

@@ -4,6 +4,7 @@ Reading checks everything the header says against the file, and raises ValueErro
 fit, so that a damaged or hostile file never gives wrong numbers.
 Format: https://github.com/huggingface/safetensors#format
 """
+
 from __future__ import annotations
 
 import json
@@ -66,7 +67,9 @@ def _checked(name: str, entry: Any, available: int) -> tuple[DType, tuple[int, .
     dtype, shape, offsets = _TYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
     whole = [*shape, *offsets] if isinstance(shape, list) and isinstance(offsets, list) else [None]
     if len(offsets) != 2 or not all(isinstance(v, int) and v >= 0 for v in whole):
-        raise ValueError(f"tensor {name!r} has shape {shape!r}, offsets {offsets!r}: not whole numbers")
+        raise ValueError(
+            f"tensor {name!r} has shape {shape!r}, offsets {offsets!r}: not whole numbers"
+        )
     begin, end = offsets
     if not begin <= end <= available:
         raise ValueError(f"tensor {name!r} lies at {begin}..{end} of {available} bytes")
@@ -93,7 +96,9 @@ def safe_load(fn: Tensor | str | pathlib.Path) -> dict[str, Tensor]:
             continue
         dtype, shape, begin, end = _checked(name, entry, available)
         part = data[begin:end]
-        loaded[name] = part.bitcast(dtype).reshape(shape) if end > begin else Tensor.empty(shape, dtype=dtype)
+        loaded[name] = (
+            part.bitcast(dtype).reshape(shape) if end > begin else Tensor.empty(shape, dtype=dtype)
+        )
     return loaded
 
 

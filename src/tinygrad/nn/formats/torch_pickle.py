@@ -4,13 +4,15 @@ Only what a state dict needs is unpickled; every other class becomes an inert pl
 loading never runs code from the file. Three containers exist: zip (since 1.6), tar (before 0.1.10)
 and the plain stream between them.
 """
+
 from __future__ import annotations
 
 import collections
 import pickle
 import struct
 import zipfile
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from tinygrad.dtype import DType, dtypes
 from tinygrad.nn.formats.archives import tar_extract, zip_extract
@@ -41,7 +43,9 @@ def _strided(flat: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int
         return Tensor.empty(*size, dtype=flat.dtype)
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride)) + 1
     if offset < 0 or min(stride, default=0) < 0 or reach > flat.shape[0]:
-        raise ValueError(f"a tensor of {size} with strides {stride} reaches {reach} of {flat.shape[0]}")
+        raise ValueError(
+            f"a tensor of {size} with strides {stride} reaches {reach} of {flat.shape[0]}"
+        )
     # axes by falling stride: a permuted dense tensor is a plain block of memory
     order = sorted(range(len(size)), key=lambda i: (-stride[i], i))
     dense, expected = True, 1
@@ -50,7 +54,9 @@ def _strided(flat: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int
         expected *= size[i]
     if dense:
         block = flat[offset : offset + expected].reshape([size[i] for i in order])
-        return block.permute([order.index(i) for i in range(len(size))]) if size else block.reshape(())
+        return (
+            block.permute([order.index(i) for i in range(len(size))]) if size else block.reshape(())
+        )
     index = Tensor([offset])
     for n, s in zip(size, stride):
         index = index.unsqueeze(-1) + Tensor.arange(n) * s
@@ -131,7 +137,9 @@ def _load_stream(t: Tensor) -> Any:
         start = stream.tell()
         end = start + count * wanted[key].itemsize
         if end > t.shape[0]:
-            raise EOFError(f"storage {key!r} lies at {start}..{end} of a file of {t.shape[0]} bytes")
+            raise EOFError(
+                f"storage {key!r} lies at {start}..{end} of a file of {t.shape[0]} bytes"
+            )
         ready[key] = t[start:end].bitcast(wanted[key])
         stream.seek(end)
     return _resolved(obj)
