@@ -230,7 +230,8 @@ def kernel_info(node: UOp) -> KernelInfo | None:
 class Emit:
     """KERNEL nodes for the stores, in order."""
 
-    def __init__(self, stores: list[Store], needed: list[UOp], new_buffer):
+    def __init__(self, stores: list[Store], needed: list[UOp], new_buffer, user_calls):
+        self.user_calls = user_calls
         self.order, sequence = order_stores(stores, needed, new_buffer)
         self.after: dict[UOp, UOp] = {}
         self.kernels: dict[int, UOp] = {}
@@ -259,7 +260,8 @@ class Emit:
             sources[buffer_of(new)] = previous.after(*earlier) if earlier else previous
         for token in tokens:
             sources.setdefault(buffer_of(token), self.finished(token))
-        kernel = UOp(Ops.KERNEL, dtypes.void, (*sources.values(), *binds), Kernel(ast))
+        what = Kernel(ast, self.user_calls(store.node))
+        kernel = UOp(Ops.KERNEL, dtypes.void, (*sources.values(), *binds), what)
         self.kernels[number] = kernel
         for new, _ in store.writes:
             self.after[new] = buffer_of(new).after(kernel)

@@ -17,6 +17,7 @@ from tinygrad.schedule.cleanup import clean_graph
 from tinygrad.schedule.demand import (
     READY_OPS,
     Demand,
+    data_sources,
     put_views,
     split_target,
     split_views,
@@ -24,9 +25,13 @@ from tinygrad.schedule.demand import (
 )
 from tinygrad.schedule.kernels import Emit, Kernel, versions_in
 from tinygrad.schedule.multi import spread_over_devices
-from tinygrad.uop.ops import Ops, UOp
+from tinygrad.uop.ops import Ops, UOp, all_metadata
 
 __all__ = ["Kernel", "get_rangeify_map", "PASSES"]
+
+
+# How many nodes of a kernel are searched for the calls that made them.
+MAX_TRACED_NODES = 1000
 
 
 @dataclass
@@ -83,7 +88,29 @@ def emit_kernels(schedule: Schedule) -> None:
     """One KERNEL for every store that an output needs, ordered where memory is overwritten."""
     memories = schedule.build.memories
     needed = [memories[u].token for u in schedule.outputs if u in memories]
-    schedule.emit = Emit(schedule.build.stores, needed, schedule.new_buffer)
+    calls = user_calls(schedule)
+    schedule.emit = Emit(schedule.build.stores, needed, schedule.new_buffer, calls)
+
+
+def user_calls(schedule: Schedule) -> Callable[[UOp], tuple]:
+    """Which calls of the user are computed by the kernel that stores a node."""
+    calls = {clean: all_metadata[u] for u, clean in schedule.cleaned.items() if u in all_metadata}
+
+    def found(node: UOp) -> tuple:
+        if not calls:
+            return ()
+        inside: dict[UOp, None] = {}
+        stack, result = [node], {}
+        while stack and len(inside) < MAX_TRACED_NODES:
+            u = stack.pop()
+            if u in inside or (u is not node and u in schedule.build.memories):
+                continue
+            inside[u] = None
+            result.update(dict.fromkeys(calls.get(u, ())))
+            stack.extend(data_sources(u))
+        return tuple(result)
+
+    return found
 
 
 def replace_tensors(schedule: Schedule) -> None:
