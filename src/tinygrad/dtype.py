@@ -13,8 +13,9 @@ import enum
 import functools
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Literal
+from typing import Any, Literal
 
 from tinygrad.helpers import getenv, prod
 

@@ -103,7 +103,7 @@ DEVICE_NAMES = (
 def test_shared_code_tests_no_device_name(part):
     """What differs between devices is a capability, not a name."""
     pattern = re.compile(
-        r"""(==|!=|\bin\b|startswith\()\s*[({\[]*["'](%s)["':]""" % "|".join(DEVICE_NAMES)
+        r"""(==|!=|\bin\b|startswith\()\s*[({{\[]*["']({})["':]""".format("|".join(DEVICE_NAMES))
     )
     root = SOURCE / part
     guilty = []

@@ -123,7 +123,7 @@ def test_rounding_is_to_the_nearest():
             (bits & 0xFFFF0000).astype(np.uint32),
             ((bits & 0xFFFF0000) + 0x10000).astype(np.uint32),
         ]
-        best = min((abs(float(n.view(np.float32)) - float(np.float32(up))) for n in neighbours))
+        best = min(abs(float(n.view(np.float32)) - float(np.float32(up))) for n in neighbours)
         assert abs(down - float(np.float32(up))) == best
 
 

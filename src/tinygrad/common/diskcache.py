@@ -14,8 +14,9 @@ import io
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from tinygrad.common.env import CACHELEVEL, OSX, getenv
 

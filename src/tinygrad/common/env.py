@@ -11,7 +11,8 @@ import functools
 import os
 import platform
 import sys
-from typing import Any, Callable, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 OSX = platform.system() == "Darwin"
 WIN = platform.system() == "Windows"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 
 def from_mv(mv: memoryview, to_type: type = ctypes.c_char) -> ctypes.Array:

@@ -7,9 +7,10 @@ import contextvars
 import functools
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Callable, ClassVar, Iterator
+from typing import Any, ClassVar
 
 from tinygrad.common.env import PROFILE, getenv
 from tinygrad.common.text import colored

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from typing import Generic, Iterable, Iterator, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 

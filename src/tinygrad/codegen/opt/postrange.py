@@ -8,7 +8,7 @@ constant tails (`tails.py`), so that no optimised loop ever tests a bound. Calle
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from tinygrad.codegen.opt import KernelOptError, Opt, OptOps, check
 from tinygrad.codegen.opt.ranges import (
@@ -311,7 +311,7 @@ class Scheduler:
             f"an axis of {const_size(rng)} cannot feed {amount} threads",
         )
         self.thread_axis = (rng, amount)
-        return None
+        return
 
     def _swap(self, rng: UOp, other: object) -> None:
         check(

@@ -8,8 +8,8 @@ masked lane is computed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 from tinygrad.codegen.opt.ranges import axis_type, const_size, substitute_ranges
 from tinygrad.dtype import dtypes

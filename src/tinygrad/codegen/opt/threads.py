@@ -7,7 +7,7 @@ thread alone (all threads compute it: they would wait anyway).
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 from tinygrad.codegen.opt.ranges import axis_key, axis_type, const_size, substitute_ranges
 from tinygrad.dtype import dtypes
