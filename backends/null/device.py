@@ -20,6 +20,11 @@ class NullRenderer(CStyleLanguage):
     has_local = True
     float4 = "float4"
     barrier = "// BARRIER"
+    code_for_workitem = {
+        "g": lambda axis: f"group_id({axis})",
+        "l": lambda axis: f"local_id({axis})",
+        "i": lambda axis: f"global_id({axis})",
+    }
 
 
 class NullProgram:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tinygrad.dtype import DType, ImageDType, PtrDType, dtypes
 from tinygrad.helpers import (
     CI,
+    DEBUG,
     OSX,
     PROFILE,
     GlobalCounters,
@@ -31,6 +32,7 @@ from tinygrad.helpers import (
     colored,
     cpu_events,
     getenv,
+    size_to_str,
     temp,
 )
 from tinygrad.runtime.support.allocator import (
@@ -525,6 +527,8 @@ def _finalize_devices() -> None:
             device.finalize()
         except Exception as reason:
             print(f"device {device.device} did not close: {reason}", file=sys.stderr)
+    if DEBUG >= 1 and Buffer.peak_mem_used:
+        print(f"peak memory {size_to_str(Buffer.peak_mem_used)}")
     if PROFILE:
         _write_profile()
 

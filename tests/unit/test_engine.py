@@ -418,3 +418,85 @@ def test_interpreter_checks_bounds():
     runner = get_runner("PYTHON", store.sink(arg=KernelInfo(opts_to_apply=())))
     with pytest.raises(IndexError, match="element 9 of buffer 0, which has 4"):
         runner([Buffer("PYTHON", 4, dtypes.int32).allocate()], {})
+
+
+# ---- comparing two states of the code
+
+_CAPTURE = """
+from tinygrad import Tensor
+x = Tensor([[1., 2.], [3., 4.]]).contiguous().realize()
+print((x @ x).sum(1).tolist(), (x + 1).max().item())
+"""
+_REPLAY = """
+import sys, tinygrad.renderer.cstyle as cstyle
+from tinygrad.engine.process_replay import main
+if "--other" in sys.argv:
+    plain = cstyle.CStyleLanguage.render
+    cstyle.CStyleLanguage.render = lambda self, uops: plain(self, uops) + "// other"
+sys.exit(main([]))
+"""
+
+
+def test_replay_finds_the_kernels_that_changed(tmp_path):
+    env = {**os.environ, "CACHEDB": str(tmp_path / "cache.db"), "CPU": "1"}
+
+    def python(code, *arguments, **switches):
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(command, env={**env, **switches}, capture_output=True, text=True)
+
+    assert python(_CAPTURE, CAPTURE_PROCESS_REPLAY="1").returncode == 0
+    same = python(_REPLAY)
+    assert same.returncode == 0, same.stderr
+    assert '"different": 0' in same.stdout and '"same": 0' not in same.stdout
+    other = python(_REPLAY, "--other")
+    assert other.returncode == 1 and '"same": 0' in other.stdout
+    assert "// other" in other.stdout
+
+
+# ---- launches
+
+
+def test_kernels_are_checked_against_the_reference(monkeypatch):
+    x = Tensor([1.0, 2.0]).to("PYTHON").contiguous().realize()
+    with Context(VALIDATE_WITH_CPU=1):
+        assert (x + 17).tolist() == [18.0, 19.0]
+    item = kernel_of((x * 3 + 17).contiguous()).lower()
+    right = type(item.prg).__call__
+
+    def wrong(self, bufs, *args, **kwargs):
+        took = right(self, bufs, *args, **kwargs)
+        if self.device == "PYTHON":
+            bufs[0].copyin(memoryview(np.zeros(2, np.float32)))
+        return took
+
+    monkeypatch.setattr(type(item.prg), "__call__", wrong)
+    with Context(VALIDATE_WITH_CPU=1), pytest.raises(AssertionError, match="buffer 0 .*against CPU"):
+        run_schedule([item])
+
+
+def test_local_sizes_divide_and_the_fastest_is_taken():
+    from tinygrad.engine.realize import pick_local_size
+
+    tried = []
+
+    class Timed:
+        display_name = "timed"
+        dev = Device["NULL"]
+
+        @staticmethod
+        def _prg(*bufs, global_size, local_size, vals, wait):
+            tried.append((global_size, local_size))
+            assert tuple(g * n for g, n in zip(global_size, local_size)) == (24, 10, 1)
+            if local_size == (2, 1, 1):
+                raise RuntimeError("refused by the driver")
+            return abs(local_size[0] - 8) + abs(local_size[1] - 2) + 1.0
+
+    assert pick_local_size(Timed, [24, 10, 1], [], ()) == [8, 2, 1]
+    assert len(tried) == len(set(tried)) > 6
+
+
+def test_launch_sizes_follow_variables():
+    v = Variable("n", 1, 8)
+    x = Tensor.ones(8, device="NULL").contiguous().realize()
+    item = (x[: v.bind(3)] * 2).contiguous().schedule_with_vars()[0][-1].lower()
+    assert item.prg.launch_sizes({"n": 3}) != item.prg.launch_sizes({"n": 5})

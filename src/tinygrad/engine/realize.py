@@ -21,6 +21,7 @@ from tinygrad.device import Buffer, Compiled, Device
 from tinygrad.engine.program_cache import code_context, load_program, store_program
 from tinygrad.engine.report import print_item
 from tinygrad.helpers import (
+    CAPTURE_PROCESS_REPLAY,
     CAPTURING,
     DEBUG,
     PROFILE,
@@ -70,6 +71,10 @@ def get_program(ast: UOp, renderer: Renderer, opts: Iterable | None = None) -> U
     if program is None:
         program = full_rewrite_to_program(ast, renderer)
         store_program(ast, renderer, program)
+    if CAPTURE_PROCESS_REPLAY:
+        from tinygrad.engine.process_replay import record
+
+        record(ast, renderer, program)
     if DEBUG >= 6:
         print_uops(list(program.uops))
     return program
