@@ -61,7 +61,8 @@ def choose_vector_axes(scopes: Scopes, forbidden: int) -> set[UOp]:
     of strided ones, whose lanes have to be gathered. The best is taken, then the best of those that
     never meet it, and so on.
     """
-    lanes = [r for r in scopes.ranges if is_lane_range(r) and not forbidden & scopes.bit[r]]
+    candidates = [r for r in scopes.ranges if is_lane_range(r) and r.vmax > 0]
+    lanes = [r for r in candidates if not forbidden & scopes.bit[r]]
     points = dict.fromkeys(lanes, 0)
     for u in scopes.order if lanes else ():
         if u.op not in (Ops.LOAD, Ops.STORE) or (parts := address_parts(u.src[0])) is None:
@@ -166,8 +167,7 @@ class LaneExpander:
     def _range(self, r: UOp) -> Tile:
         size = self.size[axis_of(r)]
         if r in self.vector_axes:
-            lanes = UOp.const(r.dtype.vec(size), tuple(range(size)))
-            return Tile((), axis_of(r), [lanes if size > 1 else UOp.const(r.dtype, 0)])
+            return Tile((), axis_of(r), [UOp.const(r.dtype.vec(size), tuple(range(size)))])
         return Tile((axis_of(r),), None, [UOp.const(r.dtype, i) for i in range(size)])
 
     def _merged_axes(self, tiles: list[Tile]) -> tuple[Axis, ...]:
@@ -185,7 +185,7 @@ class LaneExpander:
         return tile.nodes[position]
 
     def _widened(self, tile: Tile, node: UOp, vector: Axis | None) -> UOp:
-        if vector is None or tile.vector == vector or self.size[vector] == 1:
+        if vector is None or tile.vector == vector:
             return node
         return node.broadcast(self.size[vector])
 
