@@ -1,9 +1,10 @@
 """The compiled core: graph nodes, walks, pattern matching, rewriting.
 
 Imports no other part of the package; what it needs from above is given to it: `bind` (operations and dtypes), `install` (methods
-of the node), `set_hook`. Layers: values < node < slots, walk; pattern < match < rewrite; arith, identity.
+of the node), `set_hook`. Layers: values < node < slots, walk; pattern < match < rewrite; arith, formula, identity.
 """
 from tinygrad._core.arith import bind
+from tinygrad._core.formula import Linear, scaled_part, summands
 from tinygrad._core.identity import compare
 from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, match_all
 from tinygrad._core.node import UOp, check_table, get_hook, install, live_nodes, python_forms, set_hook
@@ -15,6 +16,7 @@ from tinygrad._core.walk import substitute
 __all__ = [
     "BottomUpGate",
     "DEBUG",
+    "Linear",
     "PatternMatcher",
     "Rule",
     "UOp",
@@ -30,9 +32,11 @@ __all__ = [
     "live_nodes",
     "match_all",
     "python_forms",
+    "scaled_part",
     "set_default_dtype",
     "set_hook",
     "slot_number",
     "substitute",
+    "summands",
     "uop_derived",
 ]

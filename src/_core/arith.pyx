@@ -10,6 +10,7 @@ import enum
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
+from tinygrad._core.identity cimport order
 from tinygrad._core.match cimport set_native_body
 from tinygrad._core.node cimport UOp, make_node, python_form, set_binary, set_operation
 from tinygrad._core.slots cimport Derived, derived_named, get_slot, set_native, slot_value
@@ -49,8 +50,8 @@ cdef extern from *:
     bint core_mul(long long, long long, long long *) nogil
 
 # Numbers of the operations that are computed here.
-cdef int CONST, VCONST, DEFINE_VAR, RANGE, SPECIAL, BIND, GEP, VECTORIZE, CAST, WHERE, LOAD
-cdef int ADD, MUL, IDIV, MOD, MAX, AND, OR, XOR, SHL, SHR, CMPLT, CMPNE, CMPEQ, SUB
+cdef int VCONST, DEFINE_VAR, RANGE, SPECIAL, BIND, GEP, VECTORIZE, CAST, WHERE, LOAD
+cdef int IDIV, MOD, MAX, AND, OR, XOR, SHL, SHR, CMPLT, CMPNE, CMPEQ, SUB
 cdef PyObject *ops_by_number[128]
 cdef object const_op = None
 
@@ -89,6 +90,7 @@ def bind(ops, dtypes):
     set_native("ranges", native_ranges)
     set_native_body("single-value", single_value)
     set_native_body("constant-operands", constant_operands)
+    set_native_body("order-operands", ordered_operands)
 
 
 cdef int plain_members(object ops) except -1:
@@ -520,6 +522,13 @@ cdef object constant_operands(UOp a):
     if not arithmetic_bounds(a.opnum, x, y, &out) or not info.low <= out.low <= info.high:
         return NotImplemented
     return make_node(const_op, a.dtype, (), out.low, None)
+
+
+cdef object ordered_operands(UOp x):
+    """Native body of the rule order-operands: operands of commutative index arithmetic in structural order."""
+    if PyTuple_GET_SIZE(x.src) != 2 or order(x.src[1], x.src[0]) >= 0:
+        return None
+    return make_node(x.op, x.dtype, (x.src[1], x.src[0]), x.arg, x.tag)
 
 
 install(UOp, _Arithmetic, native=True)

@@ -116,13 +116,15 @@ cdef int order(UOp a, UOp b) except -2:
     while a is not b:
         if a.opnum != b.opnum:
             return -1 if a.opnum < b.opnum else 1
-        found = compare_values(a.arg, b.arg)
-        if found:
-            return found
+        if a.arg is not b.arg:
+            found = compare_values(a.arg, b.arg)
+            if found:
+                return found
         if a.info is not b.info:
-            x, y = order_of_dtype(a.dtype), order_of_dtype(b.dtype)
-            if x != y:
-                return -1 if x < y else 1
+            if a.dtype < b.dtype:
+                return -1
+            if b.dtype < a.dtype:
+                return 1
         shorter = min(len(a.src), len(b.src))
         for i in range(shorter):
             if a.src[i] is not b.src[i]:
@@ -131,12 +133,11 @@ cdef int order(UOp a, UOp b) except -2:
         else:
             if len(a.src) != len(b.src):
                 return -1 if len(a.src) < len(b.src) else 1
+            if a.tag is b.tag:
+                x, y = repr(a.dtype), repr(b.dtype)
+                return (x > y) - (x < y)
             return compare_values(a.tag, b.tag)
     return 0
-
-
-cdef tuple order_of_dtype(object dtype):
-    return (getattr(dtype, "priority", 0), getattr(dtype, "itemsize", 0), getattr(dtype, "count", 1), repr(dtype))
 
 
 def compare(UOp a not None, UOp b not None):

@@ -456,7 +456,7 @@ cdef UOp find_node(object op, DTypeInfo info, tuple src, object arg, object tag,
     cdef UOp other
     cdef uint64_t seen = version
     cdef Py_ssize_t count = PyTuple_GET_SIZE(src), i
-    cdef bint same, quiet = plain(arg) and tag is None
+    cdef bint same, quiet = tag is None and (arg is None or plain(arg))
     while at is not NULL:
         if (<UOp>at).hash == h and (<UOp>at).op is op and (<UOp>at).info is <PyObject *>info:
             if Py_REFCNT(at) == 0:
@@ -470,7 +470,8 @@ cdef UOp find_node(object op, DTypeInfo info, tuple src, object arg, object tag,
                     if PyTuple_GET_ITEM_RAW(other.src, i) is not PyTuple_GET_ITEM_RAW(src, i):
                         same = False
                         break
-            if same and same_value(other.arg, arg) and same_value(other.tag, tag):
+            if (same and (other.arg is arg or same_value(other.arg, arg))
+                    and (other.tag is tag or same_value(other.tag, tag))):
                 return other
             if not quiet and version != seen:
                 at = table[<size_t>h & <size_t>(table_size - 1)]
