@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tinygrad.dtype import DType
+from tinygrad.helpers import SPEC
 from tinygrad.schedule.build import Build, Memory
 from tinygrad.schedule.cleanup import clean_graph
 from tinygrad.schedule.demand import (
@@ -26,6 +27,7 @@ from tinygrad.schedule.demand import (
 from tinygrad.schedule.kernels import Emit, Kernel, versions_in
 from tinygrad.schedule.multi import spread_over_devices
 from tinygrad.uop.ops import Ops, UOp, all_metadata
+from tinygrad.uop.spec import kernel_spec, tensor_spec, type_verify
 
 __all__ = ["Kernel", "get_rangeify_map", "PASSES"]
 
@@ -132,14 +134,41 @@ def replace_tensors(schedule: Schedule) -> None:
     schedule.becomes = {u: new for u, new in schedule.becomes.items() if new is not u}
 
 
-PASSES: list[tuple[str, Callable[[Schedule], None], str]] = [
-    ("clean tensors", spread_and_clean, "rules about tensors need shapes, which ranges lose"),
-    ("find outputs", find_outputs, "views cost nothing, their bases are stored"),
-    ("find reads", find_reads, "a node's readers are known only when all of them were visited"),
-    ("build values", build_values, "the cost of a stage is known when all below it is decided"),
-    ("emit kernels", emit_kernels, "only now is it known which buffers are read"),
-    ("replace tensors", replace_tensors, "needs the kernels"),
-]
+def check_clean(schedule: Schedule) -> None:
+    type_verify(schedule.cleaned[schedule.sink], tensor_spec)
+
+
+def check_kernels(schedule: Schedule) -> None:
+    for kernel in schedule.emit.kernels.values():
+        if kernel.arg.ast.op is Ops.SINK and kernel.arg.ast.src:
+            type_verify(kernel.arg.ast, kernel_spec)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A step of the scheduler: what it does, what holds afterwards, why it stands where it does."""
+
+    name: str
+    run: Callable[[Schedule], None]
+    why: str
+    check: Callable[[Schedule], None] | None = None
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass(
+        "clean tensors",
+        spread_and_clean,
+        "rules about tensors need shapes, which ranges lose",
+        check_clean,
+    ),
+    Pass("find outputs", find_outputs, "views cost nothing, their bases are stored"),
+    Pass("find reads", find_reads, "a node's reads are known when all of its readers were visited"),
+    Pass("build values", build_values, "the cost of a stage is known when all below is decided"),
+    Pass(
+        "emit kernels", emit_kernels, "only now is it known which buffers are read", check_kernels
+    ),
+    Pass("replace tensors", replace_tensors, "needs the kernels"),
+)
 
 
 class Replacement:
@@ -189,6 +218,12 @@ class Replacement:
 def get_rangeify_map(sink: UOp) -> dict[UOp, UOp]:
     """Replacements for the tensor nodes below `sink`; the kernels to run are inside of them."""
     schedule = Schedule(sink)
-    for _, run, _ in PASSES:
-        run(schedule)
+    for step in PASSES:
+        try:
+            step.run(schedule)
+            if SPEC > 1 and step.check is not None:
+                step.check(schedule)
+        except Exception as error:
+            error.add_note(f"in pass '{step.name}' of the scheduler")
+            raise
     return schedule.becomes
