@@ -75,7 +75,7 @@ def apply(step: Step, values: list, state: list):
     arrays = isinstance((values or state)[0], np.ndarray)
     if step.kind == "read":
         made = state[step.data[0]]
-        return made.copy() if arrays else made + 0
+        return made.copy() if arrays else (made + 0).realize()
     if step.kind == "assign":
         target, index, scale = step.data
         value = values[step.sources[0]]

@@ -22,6 +22,7 @@ import random_programs as programs  # noqa: E402
 COUNT = int(os.getenv("PROGRAMS", "40"))
 FIRST = int(os.getenv("SEED", "0"))
 CALLS = 5
+JIT_MODES = {"jit": {}, "pruned jit": {"prune": True}, "packed jit": {"optimize": True}}
 
 
 def check(program, mode: str) -> None:
@@ -33,8 +34,9 @@ def check(program, mode: str) -> None:
         after = (lambda t: t.realize()) if mode == "stepwise" else None
         return program.run(list(inputs), state, after)
 
-    function = TinyJit(body) if mode == "jit" else body
-    for call in range(CALLS if mode == "jit" else 2):
+    jitted = mode in JIT_MODES
+    function = TinyJit(body, **JIT_MODES[mode]) if jitted else body
+    for call in range(CALLS if jitted else 2):
         inputs = [programs.random_array(draw, s) for s in program.input_shapes]
         want = [w.copy() for w in program.run([a.copy() for a in inputs], arrays)]
         got = [t.numpy() for t in function(*[programs.as_tensor(a) for a in inputs])]
@@ -48,7 +50,7 @@ def check(program, mode: str) -> None:
             )
 
 
-@pytest.mark.parametrize("mode", ["fused", "stepwise", "unoptimised", "jit"])
+@pytest.mark.parametrize("mode", ["fused", "stepwise", "unoptimised", *JIT_MODES])
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
 def test_program(seed, mode):
     program = programs.Generator(seed).make(length=4 + seed % 12)

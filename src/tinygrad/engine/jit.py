@@ -226,7 +226,11 @@ class CapturedJit(Generic[ReturnType]):
         self._start_over()
 
     def replan_buffers_memory_layout(self):
-        """Moves every buffer but the result's into as few allocations as possible, with what it holds."""
+        """Moves buffers into as few allocations as possible, with what they hold.
+
+        The result's stay, and state: memory that others know and the kernels write. What the kernels only read is copied,
+        so that later changes of it are not seen.
+        """
         results = {
             u.base.realized
             for t in tensors_in(self.ret)
@@ -234,6 +238,7 @@ class CapturedJit(Generic[ReturnType]):
             if u.op is Ops.BUFFER
         }
         keep = {b.base for b in results if isinstance(b, Buffer)}
+        keep |= {b for b in self._written if b.uop_refcount > 0}
         every = [
             b for item in self.jit_cache for b in item.bufs if b is not None and b.base not in keep
         ]
@@ -284,7 +289,7 @@ class TinyJit(Generic[ReturnType]):
     """Wraps `fxn` so that from its third call on only kernels run. Use it as a decorator or as `TinyJit(f)`.
 
     `prune`: kernels that don't depend on the inputs run once, at capture. `optimize`: after capture, buffers are laid out
-    in as few allocations as possible. Results share memory from call to call: clone what has to outlive the next one.
+    in as few allocations as possible (see `CapturedJit.replan_buffers_memory_layout` for what that freezes). Results share memory from call to call: clone what has to outlive the next one.
     """
 
     def __init__(
