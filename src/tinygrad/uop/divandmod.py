@@ -72,13 +72,14 @@ class Division:
 def fold_known_quotient(d: Division) -> UOp | None:
     """A quotient that is the same at all corners is that number everywhere."""
     x, y = d.x, d.y
-    ends = (x.vmin, x.vmax)
-    if any(math.isinf(end) for end in (*ends, y.vmin, y.vmax)):
+    (low, high), (least, most) = x._min_max, y._min_max
+    quotient = truncated_quotient(low, least)
+    if truncated_quotient(high, least) != quotient:
         return None
-    corners = {truncated_quotient(a, b) for a in ends for b in (y.vmin, y.vmax)}
-    if len(corners) != 1:
+    if least != most and (
+        truncated_quotient(low, most) != quotient or truncated_quotient(high, most) != quotient
+    ):
         return None
-    quotient = corners.pop()
     if d.wants_quotient:
         return d.node.const_like(quotient)
     return x if quotient == 0 else x - y * quotient

@@ -114,8 +114,14 @@ def restore_remainder(terms: dict[UOp, int]) -> bool:
     return False
 
 
+# summands that may hide a like term or a quotient
+_COMPOSED = (Ops.ADD, Ops.MUL, Ops.IDIV, Ops.MOD)
+
+
 def simplify_index_sum(total: UOp) -> UOp | None:
     """Collects like terms and quotient-remainder pairs anywhere in an index sum."""
+    if not any(s.op in _COMPOSED for s in total.src):
+        return None
     parts = summands(total, LONGEST_SUM)
     if len(parts) >= LONGEST_SUM:
         return None

@@ -8,17 +8,7 @@ structure, hence the comparison follows one path: at each level the first operan
 from __future__ import annotations
 
 from tinygrad._core import compare
-from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
-
-
-def _argument_before(a: object, b: object) -> bool | None:
-    """The order of two arguments, None where they are equal."""
-    if type(a) is type(b) and isinstance(a, (int, str)):
-        # the common case, without building keys
-        return None if a == b else a < b  # type: ignore[operator]
-    key_a, key_b = _argument_key(a), _argument_key(b)
-    return None if key_a == key_b else key_a < key_b
 
 
 def comes_before(a: UOp, b: UOp) -> bool:
