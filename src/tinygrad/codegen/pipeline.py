@@ -29,13 +29,14 @@ from tinygrad.codegen.late.memory import (
     pm_gates,
 )
 from tinygrad.codegen.late.splats import pm_splats
-from tinygrad.codegen.late.views import lower_views
+from tinygrad.codegen.late.statements import lower_statements
 from tinygrad.codegen.late.width import split_vectors
 from tinygrad.helpers import SPEC
 from tinygrad.uop.decompositions import late_decompositions
 from tinygrad.uop.ops import PatternMatcher, UOp, graph_rewrite
 from tinygrad.uop.spec import full_spec, kernel_spec, program_spec, type_verify
 from tinygrad.uop.symbolic import pm_simplify_valid, sym, symbolic, symbolic_simple
+from tinygrad.uop.views import pm_flatten_index
 
 Matcher: TypeAlias = "PatternMatcher | Callable[[Any], PatternMatcher | None]"
 
@@ -107,7 +108,13 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "early movement ops",
         "all that follows reads one flat index per access",
-        function=lambda sink, ren: lower_views(sink),
+        rules=pm_flatten_index,
+        spec=kernel_spec,
+    ),
+    Pass(
+        "lower statements",
+        "buffers have to be flat, so that a buffer after its stores names only them",
+        function=lambda sink, ren: lower_statements(sink),
         spec=kernel_spec,
     ),
     Pass(
