@@ -547,7 +547,7 @@ def float_to_bf16(x: float) -> float:
 # exponent bias, largest finite magnitude as bits, bits of +inf or None, bits of the NaN
 _FP8_FORMAT = {
     "float8_e4m3": (7, 0x7E, None, 0x7F),
-    "float8_e5m2": (15, 0x7B, 0x7C, 0x7F),
+    "float8_e5m2": (15, 0x7B, 0x7C, 0x7E),
 }
 
 
