@@ -269,6 +269,9 @@ class Build:
 
     def _store(self, u, memory, position, value, stage, overwrites) -> None:
         self.memories[u] = memory
+        self._write(u, memory, position, value, stage, overwrites)
+
+    def _write(self, u, memory, position, value, stage, overwrites) -> None:
         value = self._within_limits(u, value)
         used = UOp.sink(value, position).ranges
         loops = tuple(loop for loop in stage.body.indices if loop in used)
@@ -335,11 +338,13 @@ class Build:
         value = simplify_value(self._source(u, stage.body, 1))
         target = self._own_target(self.memories[view_base(u.src[0])])
         position = target.position(stage.target, stage.target_exists)
-        if reads_elsewhere(value, target, position):
+        # drop-in: users count a kernel of its own for a value that depends on a reordered view of what
+        # it replaces, also where the element it replaces is the only one that its kernel reads
+        if u in self.demand.reordering or reads_elsewhere(value, target, position):
             layout = tuple(upper_bound(size) for size in u.shape)
             spare = Memory(self.new_buffer(u, prod(layout)), layout)
             where = spare.position(stage.body.indices, None)
-            self._store(u.src[1], spare, where, value, stage, None)
+            self._write(u.src[1], spare, where, value, stage, None)
             value = spare.read(u.dtype, stage.body.indices, None)
         written = Memory(self._next_version(target.token), target.layout)
         self._store(u, written, position, value, stage, target.token)

@@ -164,6 +164,7 @@ class Demand:
         self.stages: dict[UOp, Stage] = {}
         self.forced: dict[UOp, None] = dict.fromkeys(outputs)
         self.in_memory: set[UOp] = set()  # used as a whole by something that can't compute it
+        self.reordering = reordering_assigns(self.order)
         self._range_count = 0
         for u in reversed(self.order):
             self._visit(u)
@@ -273,6 +274,34 @@ class Demand:
             read.reduced = tuple(loop for loop in loops.values() if loop.op is Ops.RANGE)
         asked = [self.ask(source, indices, read.exists, read.repeated) for source in u.src]
         read.sources = tuple(asked)
+
+
+# reading an overwritten buffer through one of these may read other elements than the written one
+_REORDERS = frozenset({Ops.PERMUTE, Ops.FLIP, Ops.EXPAND})
+
+
+def reordering_assigns(order: list[UOp]) -> set[UOp]:
+    """Assignments to buffers whose value is computed, in some way, from a reordered view of them.
+
+    Sets of buffers are kept as bits of an int, so that the walk stays linear.
+    """
+    assigns = [u for u in order if u.op is Ops.ASSIGN and view_base(u.src[0]).op is Ops.BUFFER]
+    if not assigns:
+        return set()
+    bit: dict[UOp, int] = {}
+    for u in assigns:
+        bit.setdefault(view_base(u.src[0]), 1 << len(bit))
+    plain: dict[UOp, int] = {}
+    reordered: dict[UOp, int] = {}
+    for u in order:
+        below = () if u.op in STORED_OPS and u.op is not Ops.ASSIGN else data_sources(u)
+        found, mixed = bit.get(u, 0), 0
+        for source in below:
+            found |= plain[source]
+            mixed |= reordered[source]
+        plain[u] = found
+        reordered[u] = mixed | (found if u.op in _REORDERS else 0)
+    return {u for u in assigns if reordered[u.src[1]] & bit[view_base(u.src[0])]}
 
 
 def trace_target(target: UOp, indices: Indices) -> tuple[Indices, UOp | None]:
