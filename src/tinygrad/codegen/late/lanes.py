@@ -28,8 +28,9 @@ from tinygrad.dtype import PtrDType
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import AxisType, UOp
 
-# accumulators that hide the latency of an addition
+# accumulators that hide the latency of an addition, and how many results are nearly as good
 _PARALLEL_ACCUMULATORS = 8
+_ENOUGH_RESULTS = 4
 _STRUCTURAL = {Ops.SINK, Ops.GROUP, Ops.BARRIER, Ops.END}
 
 
@@ -298,6 +299,8 @@ class LaneExpander:
             return 1
         dtype = contributions[0].dtype
         registers = max(1, dtype.itemsize // width) * results
+        if registers >= _ENOUGH_RESULTS:
+            return 1
         total = len(contributions)
         fitting = [p for p in range(1, total + 1) if total % p == 0]
         return max(p for p in fitting if p == 1 or p * registers <= _PARALLEL_ACCUMULATORS)
