@@ -36,13 +36,13 @@ class Optimizer:
         self.buffers: list[Tensor] = dedup([p for p in params if not p.requires_grad])
         self.fused = bool(fused)
         rate_dtype = least_upper_dtype(dtypes.default_float, dtypes.float32)
-        self.lr = self._scalar(lr, rate_dtype) if not isinstance(lr, Tensor) else lr
+        # a buffer of one element, not a constant, so that a captured step sees a rate assigned later
+        self.lr = lr if isinstance(lr, Tensor) else self._one_element([lr], rate_dtype)
         if self.fused:
             self._places = self._layout()
 
-    def _scalar(self, value: float, dtype) -> Tensor:
-        """A state tensor of one element; on the first device where parameters are on several."""
-        return Tensor(value, device=self.device, dtype=dtype, requires_grad=False).contiguous()
+    def _one_element(self, value: list[float], dtype) -> Tensor:
+        return Tensor(value, device=self.device, dtype=dtype, requires_grad=False)
 
     def _layout(self) -> list[int]:
         """Where each parameter starts in the fused vector."""
@@ -243,7 +243,12 @@ class LAMB(Optimizer):
     ):  # fmt: skip
         super().__init__(params, lr, fused)
         self.b1, self.b2, self.eps, self.wd, self.adam = b1, b2, eps, weight_decay, adam
-        self.b1_t, self.b2_t = self._scalar(1.0, dtypes.float32), self._scalar(1.0, dtypes.float32)
+        self.b1_t, self.b2_t = (
+            Tensor.ones(
+                1, dtype=dtypes.float32, device=self.device, requires_grad=False
+            ).contiguous()
+            for _ in range(2)
+        )
         self.m, self.v = self._new_state(), self._new_state()
 
     def _step(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:

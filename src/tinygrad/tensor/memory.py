@@ -13,6 +13,7 @@ from tinygrad.device import Buffer, Device
 from tinygrad.dtype import ConstType, DTypeLike, _to_np_dtype, dtypes, to_dtype
 from tinygrad.helpers import prod
 from tinygrad.schedule.storage import one_run
+from tinygrad.tensor import writes
 from tinygrad.tensor.core import TensorCore, canonical_devices, replace_nodes
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
@@ -61,6 +62,7 @@ class MemoryMixin(TensorCore):
         """
         from tinygrad.engine.schedule import complete_create_schedule_with_vars
 
+        self._run_due_writes([t.uop for t in (self, *lst)])
         together = UOp.sink(*[t.uop for t in (self, *lst)])
         changes, items, var_vals = complete_create_schedule_with_vars(together)
         replace_nodes(_visible_changes(changes, together.src), name="Apply Schedule Map")
@@ -80,11 +82,18 @@ class MemoryMixin(TensorCore):
         """Computes `self` and `lst`, all in one schedule; returns self."""
         from tinygrad.engine.realize import run_schedule
 
+        self._run_due_writes([t.uop for t in (self, *lst)])
         pending = [t for t in (self, *lst) if not t._is_in_place()]
         if pending:
             items, var_vals = pending[0].schedule_with_vars(*pending[1:])
             run_schedule(items, var_vals, do_update_stats=do_update_stats)
         return self
+
+    @staticmethod
+    def _run_due_writes(roots: list[UOp]) -> None:
+        """Runs the writes through views that `roots` have to see."""
+        while due := writes.take_due(roots):
+            due[0].realize(*due[1:])
 
     def _is_in_place(self) -> bool:
         """Whether there is nothing to compute: the node is a buffer or a plain view of one."""
@@ -136,7 +145,10 @@ class MemoryMixin(TensorCore):
             )
         # a constant has no memory that another tensor could see: the value gets memory of its own
         fixed = self.uop.base.op is Ops.CONST
+        through_view = writes.is_view(self.uop)
         self.uop = value.uop.contiguous() if fixed else self.uop.assign(value.uop)
+        if through_view and not fixed:
+            writes.keep(self)
         return self
 
     def clone(self) -> Self:
