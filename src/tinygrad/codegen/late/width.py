@@ -29,8 +29,8 @@ def split_for_registers(lanes: int, native: int, together: int = _REGISTERS_TOGE
     while lanes:
         if lanes >= native:
             # a power of two: compilers keep three registers taken together in memory
-            together = min(lanes // native, _REGISTERS_TOGETHER)
-            size = native << (together.bit_length() - 1)
+            registers = min(lanes // native, together)
+            size = native << (registers.bit_length() - 1)
         else:
             size = 1 << (lanes.bit_length() - 1)
         pieces.append(size)
