@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinygrad.dtype import dtypes
+from tinygrad.dtype import PtrDType, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
 _NUMPY = {
@@ -84,7 +84,7 @@ class _Grid:
             return
         if u.op is Ops.STORE:
             self._store(*u.src)
-        elif u.op is Ops.INDEX and isinstance(u.dtype, type(u.src[0].dtype)):
+        elif u.op is Ops.INDEX and isinstance(u.dtype, PtrDType):
             return
         else:
             self.values[u] = self._value(u)

@@ -1,5 +1,7 @@
 """What schedules compute: hand-built graphs through the scheduler, kernels run by NumPy."""
 
+import gc
+
 import numpy as np
 import pytest
 from tests.unit.schedule_oracle import numpy_dtype, run_kernel
@@ -327,3 +329,15 @@ def test_kernels_bind_no_more_buffers_than_the_device_can(limit, monkeypatch):
     for ast in m.asts:
         assert len([u for u in ast.toposort() if u.op is Ops.DEFINE_GLOBAL]) <= limit
     np.testing.assert_allclose(m.value(done), value.sum(1), rtol=1e-4)
+
+
+def test_a_schedule_leaves_no_cycles():
+    m = Machine()
+    a = m.tensor(4, 4)
+    gc.collect()
+    gc.disable()
+    try:
+        get_rangeify_map(UOp.sink(a - a.r(Ops.ADD, (1,)).expand((4, 4))))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -36,6 +36,21 @@ __all__ = ["Kernel", "get_rangeify_map", "PASSES"]
 MAX_TRACED_NODES = 1000
 
 
+class NewBuffers:
+    """Makes buffers for what is stored; numbered from the graph alone when the graph's buffers are."""
+
+    def __init__(self, sink: UOp):
+        numbers = [u.arg for u in sink.toposort() if u.op is Ops.LUNIQUE]
+        self.numbers = itertools.count(max(-1, *numbers) + 1) if numbers else None
+
+    def __call__(self, u: UOp, size: int, dtype: DType | None = None) -> UOp:
+        buffer = UOp.new_buffer(u.device, size, u.dtype if dtype is None else dtype)
+        if self.numbers is None:
+            return buffer
+        name = UOp(Ops.LUNIQUE, arg=next(self.numbers))
+        return buffer.replace(src=(name, *buffer.src[1:]))
+
+
 @dataclass
 class Schedule:
     """What the passes fill in, from the top down."""
@@ -49,16 +64,7 @@ class Schedule:
     becomes: dict[UOp, UOp] = field(default_factory=dict)
 
     def __post_init__(self):
-        numbers = [u.arg for u in self.sink.toposort() if u.op is Ops.LUNIQUE]
-        self._buffer_numbers = itertools.count(max(-1, *numbers) + 1) if numbers else None
-
-    def new_buffer(self, u: UOp, size: int, dtype: DType | None = None) -> UOp:
-        """A buffer for a node; numbered from the graph alone when the graph's buffers are."""
-        buffer = UOp.new_buffer(u.device, size, u.dtype if dtype is None else dtype)
-        if self._buffer_numbers is None:
-            return buffer
-        name = UOp(Ops.LUNIQUE, arg=next(self._buffer_numbers))
-        return buffer.replace(src=(name, *buffer.src[1:]))
+        self.new_buffer = NewBuffers(self.sink)
 
 
 # *** passes ***
@@ -98,6 +104,9 @@ def user_calls(schedule: Schedule) -> Callable[[UOp], tuple]:
     """Which calls of the user are computed by the kernel that stores a node."""
     calls = {clean: all_metadata[u] for u, clean in schedule.cleaned.items() if u in all_metadata}
 
+    # not the schedule itself: it holds what calls this, and a cycle would keep its nodes alive
+    stored = schedule.build.memories
+
     def found(node: UOp) -> tuple:
         if not calls:
             return ()
@@ -105,7 +114,7 @@ def user_calls(schedule: Schedule) -> Callable[[UOp], tuple]:
         stack, result = [node], {}
         while stack and len(inside) < MAX_TRACED_NODES:
             u = stack.pop()
-            if u in inside or (u is not node and u in schedule.build.memories):
+            if u in inside or (u is not node and u in stored):
                 continue
             inside[u] = None
             result.update(dict.fromkeys(calls.get(u, ())))
