@@ -27,6 +27,7 @@ from tinygrad._core.pattern cimport (
     Program,
     add_op,
     has_op,
+    promising,
 )
 from tinygrad._core.values cimport DTypeInfo
 
@@ -299,7 +300,7 @@ cdef inline bint check(Instruction *ins, UOp u) except -1:
     """The tests of one pattern node that do not look at the sources."""
     cdef int i
     cdef PyObject *scalar
-    if ins.has_ops and not has_op(ins.ops0, ins.ops1, u.opnum):
+    if not promising(&ins.hint, u):
         return False
     if ins.count >= 0:
         if ins.at_least:
@@ -323,13 +324,11 @@ cdef int next_order(Instruction *ins, UOp u, int option) noexcept:
     """The first order from `option` on whose operations fit; -1 when there is none."""
     cdef int i, place
     cdef bint fits
-    cdef int op
     while option < ins.choices:
         fits = True
         for i in range(ins.count):
             place = ins.table[option * ins.count + i]
-            op = (<UOp>PyTuple_GET_ITEM_RAW(u.src, place)).opnum
-            if not has_op(ins.masks[2 * i], ins.masks[2 * i + 1], op):
+            if not promising(&ins.hints[i], <UOp>PyTuple_GET_ITEM_RAW(u.src, place)):
                 fits = False
                 break
         if fits:

@@ -2,6 +2,8 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
+from tinygrad._core.node cimport UOp
+
 cdef enum:
     CHECK = 0       # test a node, capture it
     PERMUTE = 1     # spread the sources over registers in some order
@@ -11,6 +13,15 @@ cdef enum:
     ACCEPT = 5
     START = 6       # reset the counter of a loop
     MAX_REGISTERS = 250
+
+
+cdef struct Hint:
+    # What a node must have for a pattern to have a chance, read off the node alone.
+    uint64_t ops0           # its operation is one of these
+    uint64_t ops1
+    int needs               # among the operations of its sources is one of each of these sets
+    uint64_t need0[4]
+    uint64_t need1[4]
 
 
 cdef struct Instruction:
@@ -24,14 +35,12 @@ cdef struct Instruction:
     int choices          # number of alternatives
     int target           # where to go on
     int base             # first register of a permuted list
-    int has_ops
     int has_dtypes
-    uint64_t ops0
-    uint64_t ops1
+    Hint hint
     PyObject **dtypes    # canonical dtypes, has_dtypes of them
     PyObject *arg        # NULL: any
     int *table           # permutations or jump targets
-    uint64_t *masks      # operations allowed at each place of a permuted list
+    Hint *hints          # of each pattern of a permuted list
 
 
 cdef inline void add_op(uint64_t *low, uint64_t *high, int op) noexcept:
@@ -44,6 +53,17 @@ cdef inline void add_op(uint64_t *low, uint64_t *high, int op) noexcept:
 
 cdef inline bint has_op(uint64_t low, uint64_t high, int op) noexcept:
     return (low >> op) & 1 if op < 64 else (high >> (op - 64)) & 1
+
+
+cdef inline bint promising(Hint *hint, UOp u) noexcept:
+    """Whether a node meets a hint."""
+    cdef int i
+    if not has_op(hint.ops0, hint.ops1, u.opnum):
+        return False
+    for i in range(hint.needs):
+        if not (u.below0 & hint.need0[i]) and not (u.below1 & hint.need1[i]):
+            return False
+    return True
 
 
 cdef class Program:

@@ -36,7 +36,7 @@ cdef class Program:
         for i in range(self.length):
             free(self.items[i].dtypes)
             free(self.items[i].table)
-            free(self.items[i].masks)
+            free(self.items[i].hints)
         free(self.items)
 
     def listing(self):
@@ -89,6 +89,7 @@ cdef class Program:
         self.items[at].position = position
         if pattern.name is not None:
             self.items[at].name = self.names[pattern.name]
+        give_hint(pattern, &self.items[at].hint)
         if pattern.is_any:
             self.alternatives(kids, reg)
             return 0
@@ -112,10 +113,6 @@ cdef class Program:
         cdef Instruction *ins = &self.items[at]
         cdef int i
         cdef DTypeInfo info
-        if pattern.op is not None:
-            ins.has_ops = 1
-            for op in pattern.op:
-                add_op(&ins.ops0, &ins.ops1, op)
         if pattern.dtype is not None:
             wanted = tuple(pattern.dtype)
             ins.has_dtypes = max(len(wanted), 1)
@@ -156,17 +153,13 @@ cdef class Program:
         ins = &self.items[at]
         ins.reg, ins.count, ins.choices, ins.base = reg, n, len(orders), base
         ins.table = <int *>calloc(len(orders) * n, sizeof(int))
-        ins.masks = <uint64_t *>calloc(2 * n, sizeof(uint64_t))
+        ins.hints = <Hint *>calloc(n, sizeof(Hint))
         for i in range(len(orders)):
             # orders[i][place] says which pattern meets the source at that place
             for j in range(n):
                 ins.table[i * n + <int>orders[i][j]] = j
         for i in range(n):
-            if kids[i].op is None or kids[i].is_any:
-                ins.masks[2 * i] = ins.masks[2 * i + 1] = ~<uint64_t>0
-            else:
-                for op in kids[i].op:
-                    add_op(&ins.masks[2 * i], &ins.masks[2 * i + 1], op)
+            give_hint(kids[i], &ins.hints[i])
         for i in range(n):
             self.node(kids[i], -1, 0, base + i)
         return 0
@@ -184,6 +177,27 @@ cdef class Program:
         self.items[back].target = loop
         self.items[loop].target = self.length
         return 0
+
+
+cdef int give_hint(object pattern, Hint *hint) except -1:
+    """Fills in the hint of a pattern; nothing is known of alternatives."""
+    hint.needs = 0
+    hint.ops0 = hint.ops1 = ~<uint64_t>0
+    if pattern.is_any:
+        return 0
+    if pattern.op is not None:
+        hint.ops0 = hint.ops1 = 0
+        for op in pattern.op:
+            add_op(&hint.ops0, &hint.ops1, op)
+    if pattern.sources is None or pattern.source_mode == "every":
+        return 0
+    for kid in pattern.sources:
+        if kid.op is not None and not kid.is_any and hint.needs < 4:
+            hint.need0[hint.needs] = hint.need1[hint.needs] = 0
+            for op in kid.op:
+                add_op(&hint.need0[hint.needs], &hint.need1[hint.needs], op)
+            hint.needs += 1
+    return 0
 
 
 cdef bint alike(object a, object b):
