@@ -236,6 +236,14 @@ def test_assigns_in_a_row_see_each_other():
     np.testing.assert_allclose(m.read(a), (before + 1) * 2)
 
 
+def test_a_plain_copy_of_what_is_overwritten_is_a_copy():
+    m = Machine()
+    a, b = m.tensor(4), m.tensor(4)
+    before = m.read(a)
+    old, _ = m.run(a * 1, a.assign(b))
+    np.testing.assert_allclose(m.value(old), before)
+
+
 def test_readers_of_the_old_value_come_first():
     m = Machine()
     a, b = m.tensor(4), m.tensor(4)

@@ -165,6 +165,8 @@ class Demand:
         self.forced: dict[UOp, None] = dict.fromkeys(outputs)
         self.in_memory: set[UOp] = set()  # used as a whole by something that can't compute it
         self.reordering = reordering_assigns(self.order)
+        assigns = [u for u in self.order if u.op is Ops.ASSIGN]
+        self.overwritten = {split_target(u.src[0])[1] for u in assigns}
         self._range_count = 0
         for u in reversed(self.order):
             self._visit(u)
