@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import threading
 import warnings
 from collections import namedtuple
 from dataclasses import dataclass
@@ -481,3 +482,23 @@ def test_free_and_replan():
         assert jitted(x).item() == 4950.0 * call + 100
         if call == 3:
             jitted.captured.free_intermediates()
+
+
+def test_captures_in_several_threads():
+    errors = []
+
+    def work(k):
+        try:
+            jitted = TinyJit(lambda x: ((x + k).contiguous() * 2).realize())
+            for call in range(6):
+                assert jitted(real(float(call))).item() == 2.0 * (call + k)
+            assert len(jitted.captured.jit_cache) == 2
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors

@@ -12,6 +12,7 @@ frozen by contract (arguments that are no tensors, tensors in lists) is warned a
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -48,6 +49,7 @@ from tinygrad.engine.realize import (
     ExecItem,
     ViewOp,
     capturing,
+    current_capture,
 )
 from tinygrad.helpers import BEAM, DEBUG, JIT, Context, getenv
 from tinygrad.uop.ops import Ops, UOp
@@ -104,6 +106,7 @@ class TinyJit(Generic[ReturnType]):
         self._instances: dict[int, TinyJit] = {}
         self._warned: set[int | str] = set()
         self._is_method = False
+        self.capture_thread = 0
         if fxn is not None:
             functools.update_wrapper(self, fxn, updated=())
 
@@ -173,7 +176,7 @@ class TinyJit(Generic[ReturnType]):
     # calling
 
     def __call__(self, *args, **kwargs) -> ReturnType:
-        if capturing and (self.captured is not None or self.cnt > 0):
+        if (self.captured is not None or self.cnt > 0) and current_capture() is not None:
             raise JitError(
                 f"having TinyJit inside another TinyJit is not supported (inner: {self._title()}); "
                 "call the plain function inside, and jit the outer one"
@@ -223,6 +226,7 @@ class TinyJit(Generic[ReturnType]):
         self._realize_surroundings()
         before = {id(t): t.uop for t in _live_tensors()}
         self._items, self._stand_ins = [], weakref.WeakKeyDictionary()
+        self.capture_thread = threading.get_ident()
         capturing.append(self)
         try:
             assert self.fxn is not None
@@ -230,7 +234,7 @@ class TinyJit(Generic[ReturnType]):
                 ret = self.fxn(*args, **kwargs)
                 self._realize_effects(ret, before)
         finally:
-            capturing.clear()
+            capturing.remove(self)
             items, self._items = self._items, []
         if not items and self.captured is not None:
             return ret  # a constant made everything constant: the result is right, and there is nothing to keep

@@ -11,6 +11,7 @@ holds a capture, every item that runs is also handed to it.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -332,7 +333,16 @@ def get_runner(device: str, ast: UOp) -> CompiledRunner:
 
 # ---------------------------------------------------------------- items
 
+# captures that are under way, one a thread
 capturing: list[TinyJit] = []
+
+
+def current_capture() -> TinyJit | None:
+    """The capture of this thread. Other threads' work is not part of it."""
+    if not capturing:
+        return None
+    here = threading.get_ident()
+    return next((jit for jit in capturing if jit.capture_thread == here), None)
 
 
 def _copy_runner(dest: Buffer, src: Buffer) -> BufferCopy:
@@ -426,8 +436,8 @@ def run_schedule(
     schedule.clear()
     while pending:
         item = pending.popleft().lower()
-        if capturing and CAPTURING:
-            capturing[0].add(item)
+        if CAPTURING and (capture := current_capture()) is not None:
+            capture.add(item)
         if VALIDATE_WITH_CPU and item.ast.op is Ops.SINK:
             from tinygrad.engine.validate import run_validated
 
