@@ -28,8 +28,11 @@ def is_storage(device: str | tuple[str, ...]) -> bool:
     return isinstance(device, str) and Device.backend(device).storage_only
 
 
-# operations by which a user asks for memory: what they stand for exists once it has been computed
-_ASKS_FOR_MEMORY = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.BUFFER, Ops.AFTER})
+# operations by which a user asks for memory: what they stand for exists once it has been computed;
+# a SHRINK only changes where it picks each device's part of a copy
+_ASKS_FOR_MEMORY = frozenset(
+    {Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.BUFFER, Ops.AFTER, Ops.SHRINK}
+)
 
 
 def _visible_changes(changes: dict[UOp, UOp], roots: tuple[UOp, ...]) -> dict[UOp, UOp]:
