@@ -238,3 +238,18 @@ def test_transposed_operand_of_a_product(ren):
     x, y, got = floats(m, k), floats(n, k, seed=1), np.zeros((m, n), np.float32)
     run(sink, ren, got.reshape(-1), x.reshape(-1), y.reshape(-1))
     np.testing.assert_array_equal(got, x @ y.T)
+
+
+@targets
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_strided_lanes(ren, step):
+    axes = Axes()
+    i, ranges = axes.split(64, 32, LOOP, UPCAST)
+    # the buffer ends with the last element that is read
+    out, a = buffer(0, 64), buffer(1, 63 * step + 1)
+    sink = out.index(i, ptr=True).store(a.index(i * step)).end(*ranges).sink()
+    data, got = floats(63 * step + 1), np.zeros(64, np.float32)
+    lines = run(sink, ren, got, data)
+    np.testing.assert_array_equal(got, data[::step])
+    if step != 3 and isinstance(ren, WideTarget):
+        assert all(u.dtype.count > 1 for u in lines if u.op is Ops.LOAD)

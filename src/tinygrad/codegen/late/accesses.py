@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tinygrad.codegen.late.scopes import Axis, axis_of
+from tinygrad.codegen.target import native_lanes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
 
@@ -115,6 +116,8 @@ class AccessPlan:
                     u.arg,
                 )
             ]
+        if alt is None and (parts := self._deinterleaved()) is not None:
+            return [join_vectors(parts)]
         got: list[UOp] = []
         for first, count, idx, backwards in self.runs():
             order = tuple(range(count - 1, -1, -1))
@@ -129,6 +132,35 @@ class AccessPlan:
             value = UOp(Ops.LOAD, scalar.vec(count), tuple(src), u.arg)
             got.append(value.gep(order) if backwards and count > 1 else value)
         return [join_lanes(got)]
+
+    def _deinterleaved(self) -> list[UOp] | None:
+        """Blocks of a load with stride 2 or 4: whole vectors are loaded, and lanes picked.
+
+        A block's loads start where the last one ends with the last lane, so that nothing beyond the
+        lanes' own addresses is read.
+        """
+        native = native_lanes(self.lanes.ren, self.u.dtype.itemsize)
+        step, side = self.stride, min(native, self.count)
+        if step not in (2, 4) or self.gated_by_lane or side < 2 * step or self.count % side:
+            return None
+        wide = self.u.dtype.vec(side)
+        blocks: list[UOp] = []
+        for block in range(0, self.count, side):
+            starts = [g * side for g in range(step - 1)] + [(side - 1) * (step - 1)]
+            loads = []
+            for start in starts:
+                offset = block * step + start
+                address = self._address(
+                    self.base + offset if offset else self.base, self.gate, side
+                )
+                loads.append(UOp(Ops.LOAD, wide, (address,), self.u.arg))
+            order = []
+            for lane in range(side):
+                group = lane * step // side
+                order.append(group * side + lane * step - starts[group])
+            both = UOp(Ops.CAT, self.u.dtype.vec(side * step), tuple(loads))
+            blocks.append(both.gep(tuple(order)))
+        return blocks
 
     def store(self, operands: list[Tile]) -> list[UOp]:
         """The stores that write every lane."""
@@ -166,6 +198,14 @@ def join_lanes(parts: list[UOp]) -> UOp:
         return parts[0]
     lanes = [p if p.dtype.count == 1 else p.gep(i) for p in parts for i in range(p.dtype.count)]
     return UOp(Ops.VECTORIZE, lanes[0].dtype.vec(len(lanes)), tuple(lanes))
+
+
+def join_vectors(parts: list[UOp]) -> UOp:
+    """One vector of `parts` laid end to end."""
+    if len(parts) == 1:
+        return parts[0]
+    count = sum(p.dtype.count for p in parts)
+    return UOp(Ops.CAT, parts[0].dtype.scalar().vec(count), tuple(parts))
 
 
 def step_between(a: UOp, b: UOp) -> int | None:
@@ -283,5 +323,4 @@ class TransposedLoad:
                     rows.append(UOp(Ops.LOAD, self.u.dtype.vec(side), (address,), self.u.arg))
                 for i, column in enumerate(transpose(rows)):
                     parts[low + i].append(column)
-        wide = self.u.dtype.vec(count)
-        return [p[0] if len(p) == 1 else UOp(Ops.CAT, wide, tuple(p)) for p in parts]
+        return [join_vectors(p) for p in parts]

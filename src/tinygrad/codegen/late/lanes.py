@@ -31,6 +31,8 @@ from tinygrad.uop.ops import AxisType, UOp
 # accumulators that hide the latency of an addition, and how many results are nearly as good
 _PARALLEL_ACCUMULATORS = 8
 _ENOUGH_RESULTS = 4
+# strides whose lanes are picked from whole vectors
+_PICKED_STRIDES = (2, 4)
 _STRUCTURAL = {Ops.SINK, Ops.GROUP, Ops.BARRIER, Ops.END}
 
 
@@ -73,8 +75,11 @@ def choose_vector_axes(scopes: Scopes, forbidden: int) -> set[UOp]:
         for r in lanes:
             if mask & scopes.bit[r]:
                 found = linear_in(parts[1], r, scopes)
-                unit = found is not None and found[1] == 1
-                points[r] += 2 * weight if unit else -weight
+                stride = 0 if found is None else found[1]
+                if abs(stride) == 1:
+                    points[r] += 2 * weight
+                elif stride not in _PICKED_STRIDES:
+                    points[r] -= weight
     masks = set(scopes.mask.values())
     chosen: set[UOp] = set()
     taken = 0

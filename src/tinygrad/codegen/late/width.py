@@ -81,6 +81,18 @@ class _Splitter:
             start += size
         return _joined(picked)
 
+    def _slices(self, sources: tuple[UOp, ...], first: int, count: int) -> list[UOp]:
+        """What of `sources`, laid end to end, lies in lanes `first .. first+count-1`."""
+        picked: list[UOp] = []
+        start = 0
+        for s in sources:
+            size = s.dtype.count
+            low, high = max(first, start), min(first + count, start + size)
+            if low < high:
+                picked.append(self.lanes(s, low - start, high - low))
+            start += size
+        return picked
+
     def select(self, u: UOp, order: tuple[int, ...]) -> UOp:
         """The lanes of `u` named by `order`, as one value."""
         contiguous = all(b == a + 1 for a, b in zip(order, order[1:]))
@@ -149,8 +161,7 @@ class _Splitter:
         if u.op is Ops.GEP:
             return self.select(u.src[0], u.arg[first : first + size])
         if u.op is Ops.CAT:
-            flat = [(s, i) for s in u.src for i in range(s.dtype.count)]
-            return _joined([self.lanes(s, i, 1) for s, i in flat[first : first + size]])
+            return _joined(self._slices(u.src, first, size))
         if u.op in GroupOp.Elementwise:
             src = tuple(self.lanes(s, first, size) for s in u.src)
             return u.replace(dtype=scalar.vec(size), src=src)
