@@ -110,11 +110,8 @@ class TensorCore(OpMixin):
         if device is None and hasattr(data, "parent") and hasattr(data, "resolve"):
             device = f"{source.FILE_STORAGE}:{data.resolve()}"
         if isinstance(data, TensorCore):
-            data = data.uop
-        if isinstance(data, UOp) and device is None and data.op is not Ops.BIND:
-            placed = data.device if data._device is not None else canonical_devices(None)
-        else:
-            placed = canonical_devices(device)
+            device, data = data.device if device is None else device, data.uop
+        placed = canonical_devices(device)
         unique = _force_unique or requires_grad is True
         node = source.to_node(data, wanted, placed, unique)
         if wanted is not None and node.dtype is not wanted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import weakref
 from typing import Self
 
 from tinygrad.dtype import ConstType, DTypeLike, dtypes, to_dtype
@@ -29,6 +30,15 @@ def checked_shape(*shape) -> tuple[sint, ...]:
     return sizes
 
 
+# buffers made by `empty`: until they are written their contents mean nothing
+_blank: weakref.WeakSet[UOp] = weakref.WeakSet()
+
+
+def is_blank(node: UOp) -> bool:
+    """Whether `node` is memory nothing was written to, so that it need not be copied."""
+    return node.base in _blank and node.op in (Ops.BUFFER, Ops.RESHAPE) and not node.is_realized
+
+
 class CreationMixin(TensorCore):
     """Constructors. All are called on the class: `Tensor.zeros(2, 3)`."""
 
@@ -42,14 +52,16 @@ class CreationMixin(TensorCore):
         """
         kwargs.setdefault("requires_grad", False)
         made: dict[UOp, TensorCore] = {}
-        for u in y.toposort(gate=lambda u: u.op is not Ops.BIND):
+        for u in y.toposort():
+            if u.op is Ops.DEFINE_VAR:
+                continue  # only a bound variable has a value
             if u.op is Ops.BIND:
                 made[u] = cls(u, **kwargs).cast(dtypes.default_int)
             elif u.op is Ops.CONST:
                 made[u] = cls(u.arg, **kwargs)
-            elif u.op is Ops.CAST:
+            elif u.op is Ops.CAST and u.src[0] in made:
                 made[u] = made[u.src[0]]
-            elif all(s in made for s in u.src) and u.src:
+            elif u.src and all(s in made for s in u.src):
                 made[u] = made[u.src[0]].alu(u.op, *[made[s] for s in u.src[1:]])
             else:
                 raise RuntimeError(
@@ -71,6 +83,7 @@ class CreationMixin(TensorCore):
         where = canonical_devices(device)
         room = [int(s.vmax) if isinstance(s, UOp) else s for s in sizes]
         node = UOp.new_buffer(where, prod(room), kind)
+        _blank.add(node)
         if room != list(sizes):
             node = node.reshape(tuple(room)).shrink(tuple((0, s) for s in sizes))
         elif sizes != (prod(room),):

@@ -14,13 +14,23 @@ from tinygrad.dtype import ConstType, DTypeLike, _to_np_dtype, dtypes, to_dtype
 from tinygrad.helpers import prod
 from tinygrad.schedule.storage import one_run
 from tinygrad.tensor import writes
-from tinygrad.tensor.core import TensorCore, canonical_devices, replace_nodes
+from tinygrad.tensor.core import TensorCore, canonical_devices, live_tensors, replace_nodes
+from tinygrad.tensor.creation import is_blank
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 if TYPE_CHECKING:
     import numpy
 
     from tinygrad.engine.realize import ExecItem
+
+
+def _sharded(node: UOp, devices: tuple[str, ...], axis: int | None) -> UOp:
+    """`node` split or copied over `devices`; memory without contents is made there, not copied."""
+    if not is_blank(node):
+        return node.shard(devices, axis)
+    shape = tuple(s // len(devices) if i == axis else s for i, s in enumerate(node.shape))
+    parts = [UOp.new_buffer(d, prod(shape), node.dtype).reshape(shape) for d in devices]
+    return UOp(Ops.MSTACK, node.dtype, tuple(parts)).multi(axis)
 
 
 def is_storage(device: str | tuple[str, ...]) -> bool:
@@ -51,6 +61,18 @@ def _visible_changes(changes: dict[UOp, UOp], roots: tuple[UOp, ...]) -> dict[UO
     return {old: new for old, new in changes.items() if old.op in _ASKS_FOR_MEMORY or old in asked}
 
 
+def _reachable(changes: dict[UOp, UOp]) -> dict[UOp, UOp]:
+    """The changes that live tensors meet first on the way down their graphs."""
+    roots = dict.fromkeys(t.uop for t in live_tensors())
+    met = {u for u in roots if u in changes}
+    if len(met) == len(changes):
+        return changes
+    others = UOp.sink(*[u for u in roots if u not in met])
+    for u in others.toposort(lambda u: u not in changes):
+        met.update(s for s in u.src if s in changes)
+    return {old: new for old, new in changes.items() if old in met}
+
+
 class MemoryMixin(TensorCore):
     """Realization, assignment, transfer and reading."""
 
@@ -67,8 +89,11 @@ class MemoryMixin(TensorCore):
 
         self._run_due_writes([t.uop for t in (self, *lst)])
         together = UOp.sink(*[t.uop for t in (self, *lst)])
-        changes, items, var_vals = complete_create_schedule_with_vars(together)
-        replace_nodes(_visible_changes(changes, together.src), name="Apply Schedule Map")
+        # what no tensor can see any more must not be held while memory is planned
+        changes, items, var_vals = complete_create_schedule_with_vars(
+            together, lambda found: _reachable(_visible_changes(found, together.src))
+        )
+        replace_nodes(changes, name="Apply Schedule Map")
         return items, var_vals
 
     def schedule(self, *lst: Self) -> list[ExecItem]:
@@ -110,15 +135,10 @@ class MemoryMixin(TensorCore):
     def replace(self, x: Self, allow_shape_mismatch=False) -> Self:
         """Makes `self` stand for the node of `x`; other tensors and `x` itself do not change.
 
-        Raises AssertionError where shape, dtype or device differ.
+        Device and dtype become those of `x`. Raises AssertionError where the shapes differ.
         """
         if not allow_shape_mismatch and self.shape != x.shape:
             raise AssertionError(f"replace needs equal shapes, got {self.shape} and {x.shape}")
-        if self.device != x.device or self.dtype is not x.dtype:
-            raise AssertionError(
-                f"replace needs equal device and dtype, got {self.device} {self.dtype} and "
-                f"{x.device} {x.dtype}: use .to() and .cast() first"
-            )
         self.uop = x.uop
         return self
 
@@ -194,16 +214,16 @@ class MemoryMixin(TensorCore):
         target = tuple(canonical_devices(d) for d in devices)
         if len(target) == 1:
             return self.to(target[0])
-        if axis is None:
-            return self._lift(lambda u: u.shard(target, None))
-        where = self._resolve_dim(axis)
+        where = None if axis is None else self._resolve_dim(axis)
+        if where is None:
+            return self._lift(lambda u: _sharded(u, target, None))
         length = self.shape[where]
         if isinstance(length, int) and length % len(target):
             raise RuntimeError(
                 f"cannot shard axis {where} of length {length} over {len(target)} devices: "
                 "the length must be a multiple of the number of devices"
             )
-        return self._lift(lambda u: u.shard(target, where))
+        return self._lift(lambda u: _sharded(u, target, where))
 
     def shard_(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
         """As `shard`, in place."""

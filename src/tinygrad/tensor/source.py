@@ -52,7 +52,7 @@ def flat_values(x) -> list[Any]:
     if hasattr(x, "shape") and hasattr(x, "tolist"):
         value = x.tolist()
         return flat_values(value) if isinstance(value, list) else [value]
-    if isinstance(x, (list, tuple)):
+    if isinstance(x, (list, tuple, bytes, bytearray)):
         return [value for entry in x for value in flat_values(entry)]
     return [x]
 

@@ -100,10 +100,10 @@ class StorageMixin(TensorCore):
         blocks = padded.reshape(flat.shape[0], total // 8, 8)
         lanes = blocks.bitcast(dtypes.uint64).reshape(flat.shape[0], total // 8).contiguous()
         sources, turns = _lane_moves()
-        # one constant more, 1, so that all amounts come from buffers of one dtype
         where = type(self)(list(sources), device=self.device, dtype=dtypes.int32)
         amounts = type(self)(list(turns), device=self.device, dtype=dtypes.uint64)
         constants = type(self)(list(_round_constants()), device=self.device, dtype=dtypes.uint64)
+        constants = constants.unsqueeze(1).pad((None, (0, 24)))  # added to lane 0 only
         state = None
         for block in lanes.split(rate // 8, dim=1):
             filled = block.pad((None, (0, 25 - rate // 8)))
@@ -111,7 +111,7 @@ class StorageMixin(TensorCore):
                 amounts, where, constants
             )
         width = (200 - rate) // 2
-        digest = state.bitcast(dtypes.uint8) if width % 8 == 0 else state.bitcast(dtypes.uint8)
+        digest = state.bitcast(dtypes.uint8)
         return digest[:, :width].reshape(*lead, width)
 
     def hash(self) -> Self:

@@ -40,25 +40,27 @@ def applies(kernel, stride, dilation) -> bool:
     )
 
 
-def _combine(rows, matrix, axis: int):
-    """Linear combinations along `axis`, written out so that zeros and ones cost nothing."""
-    entries = list(rows.split(1, dim=axis))
-    outputs = []
-    for coefficients in matrix:
-        total = None
-        for c, entry in zip(coefficients, entries):
-            if c == 0:
-                continue
-            term = entry if c == 1 else -entry if c == -1 else entry * c
-            total = term if total is None else total + term
-        outputs.append(total)
-    return outputs[0].cat(*outputs[1:], dim=axis)
+def _column(like, matrix, j: int, trailing: int):
+    """Column `j` of a matrix as a constant tensor with `trailing` axes of size 1 behind."""
+    entries = [
+        like.full((1,), float(row[j]), device=like.device, dtype=like.dtype) for row in matrix
+    ]
+    return entries[0].cat(*entries[1:]).reshape(len(matrix), *(1,) * trailing)
 
 
-def _transform(t, matrix, axes):
-    for axis in axes:
-        t = _combine(t, matrix, axis)
-    return t
+def _transform(t, matrix, n: int):
+    """The matrix applied along each of the last `n` axes.
+
+    Written as sums of slices times constants, so that nothing has to be stored in between.
+    """
+    if n == 0:
+        return t
+    axis, total = t.ndim - n, None
+    for j in range(len(matrix[0])):
+        part = t.shrink(tuple((j, j + 1) if i == axis else None for i in range(t.ndim)))
+        term = _transform(part, matrix, n - 1) * _column(t, matrix, j, n - 1)
+        total = term if total is None else total + term
+    return total
 
 
 def convolve(x, weight, groups: int, dtype):
@@ -70,14 +72,13 @@ def convolve(x, weight, groups: int, dtype):
     tiles = [ceildiv(o, _OUTPUT) for o in outputs]
     filler = tuple((0, t * _OUTPUT + _KERNEL - 1 - s) for t, s in zip(tiles, sizes))
     windows = x.pad((None, None, *filler))._windows((_TILE,) * n, _OUTPUT, 1)
-    last = tuple(range(-n, 0))
-    data = _transform(windows, _DATA, last).contiguous_backward()
-    factor = _transform(weight, _FILTER, last).contiguous_backward()
+    data = _transform(windows, _DATA, n).contiguous_backward()
+    factor = _transform(weight, _FILTER, n).contiguous_backward()
     area = (_TILE,) * n
     data = data.reshape(batch, groups, 1, per_group, *tiles, *area)
     factor = factor.reshape(1, groups, per_out, per_group, *(1,) * n, *area)
     product = (data * factor).sum(3, dtype=dtype)
-    result = _transform(product, _RESULT, last)
+    result = _transform(product, _RESULT, n)
     # interleave tile and offset within the tile, per axis
     lead = 3
     order = [i for j in range(n) for i in (lead + j, lead + n + j)]
