@@ -140,8 +140,9 @@ class AccessPlan:
         lanes' own addresses is read.
         """
         native = native_lanes(self.lanes.ren, self.u.dtype.itemsize)
-        step, side = self.stride, min(native, self.count)
-        if step not in (2, 4) or self.gated_by_lane or side < 2 * step or self.count % side:
+        # the largest power of two that fills whole blocks
+        step, side = self.stride, min(native, self.count & -self.count)
+        if step not in (2, 4) or self.gated_by_lane or side < 2 * step:
             return None
         wide = self.u.dtype.vec(side)
         blocks: list[UOp] = []
