@@ -349,6 +349,11 @@ def drop_repeated_gate(condition: UOp, read: UOp) -> UOp | None:
     return read if known.issuperset(conjuncts(condition)) else None
 
 
+def drop_repeated_negated_gate(condition: UOp, read: UOp) -> UOp | None:
+    """where(c, 0, memory[nothing if c else i])"""
+    return drop_repeated_gate(negation(condition), read)
+
+
 def fold_read_of_nothing(read: UOp) -> UOp | None:
     """memory[Invalid] -> 0"""
     position = read.src[1]
@@ -365,6 +370,10 @@ pm_collapse = symbolic + PatternMatcher(
         (
             UPat.var("condition").where(UPat(Ops.INDEX, name="read"), UPat.const(None, 0)),
             drop_repeated_gate,
+        ),
+        (
+            UPat.var("condition").where(UPat.const(None, 0), UPat(Ops.INDEX, name="read")),
+            drop_repeated_negated_gate,
         ),
     ]
 )
