@@ -159,10 +159,12 @@ class TinyJit(Generic[ReturnType]):
         """The buffer that stands for `b` in the capture: its own for temporaries, itself for what others know."""
         if (found := self._stand_ins.get(b)) is not None:
             return found
-        if b.is_allocated() or b.uop_refcount > 0:
-            return b
         if b._base is not None:
-            made = Buffer(b.device, b.size, b.dtype, base=self.add_buffer(b._base), offset=b.offset)
+            # first the base: all views of one memory go the same way, also when it was allocated meanwhile
+            home = self.add_buffer(b._base)
+            made = b if home is b._base else home.view(b.size, b.dtype, b.offset)
+        elif b.is_allocated() or b.uop_refcount > 0:
+            return b
         else:
             made = Buffer(b.device, b.size, b.dtype, options=b.options)
         self._stand_ins[b] = made

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinygrad.device import MultiBuffer
@@ -284,13 +285,18 @@ def _instantiate(plan: _Plan, form: _Form) -> tuple[dict[UOp, UOp], list[ExecIte
 
 
 def complete_create_schedule_with_vars(
-    big_sink: UOp,
+    big_sink: UOp, visible: Callable[[dict[UOp, UOp]], dict[UOp, UOp]] | None = None
 ) -> tuple[dict[UOp, UOp], list[ExecItem], dict[str, int]]:
-    """What each tensor node becomes, the steps to run before it is that, and the values of variables."""
+    """What each tensor node becomes, the steps to run before it is that, and the values of variables.
+
+    `visible` picks from the first what somebody can still see; the memory of the others is shared by the steps.
+    """
     with cpu_profile(TracingKey("schedule"), "TINY"):
         form = _form_of(big_sink)
         plan = _find_plan(form.sink, big_sink)
         became, items = _instantiate(plan, form)
+        if visible is not None:
+            became = visible(became)
         planned = memory_planner(items)
     if DEBUG >= 3 and len(planned) > 1:
         print(f"scheduled {len(planned)} kernels")
