@@ -1,0 +1,20 @@
+"""The operators by topic; importing this package registers them all."""
+
+from tinygrad.nn.onnx_parts.ops import (
+    attention,
+    control,
+    convolution,
+    elementwise,
+    image,
+    indexing,
+    layout,
+    linear,
+    machine_learning,
+    normalization,
+    quantized,
+    recurrent,
+    reduction,
+    signal,
+    text,
+    training,
+)

@@ -1,0 +1,96 @@
+"""Runs the conformance tests that the `onnx` package ships, where it is installed.
+
+`ONNX_FILTER=resize pytest tests/unit/test_onnx_conformance.py` runs those with a word in their name.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+from tinygrad import Tensor
+from tinygrad.nn.onnx import OnnxRunner
+
+onnx = pytest.importorskip("onnx")
+from onnx import numpy_helper  # noqa: E402
+from onnx.backend.test.loader import load_model_tests  # noqa: E402
+
+WORD = os.getenv("ONNX_FILTER", "")
+# element types that NumPy and the devices lack, random results, image files, derivatives of graphs
+UNSUPPORTED = (
+    "FLOAT8", "BFLOAT16", "FLOAT4", "INT4", "UINT4", "INT2", "E8M0", "float8", "e4m3", "e5m2", "float4",
+    "int4", "uint4", "bernoulli", "training_dropout", "image_decoder", "gradient",
+)  # fmt: skip
+
+
+def cases():
+    for kind in ("node", "simple", "pytorch-operator", "pytorch-converted"):
+        for case in load_model_tests(kind=kind):
+            if WORD in case.name and not any(part in case.name for part in UNSUPPORTED):
+                yield pytest.param(case, id=case.name)
+
+
+def loaded(path: str, kind):
+    """A stored value: an array, a list of arrays or None."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if kind.HasField("optional_type"):
+        value = onnx.OptionalProto()
+        value.ParseFromString(data)
+        return numpy_helper.to_optional(value)
+    if kind.HasField("sequence_type"):
+        value = onnx.SequenceProto()
+        value.ParseFromString(data)
+        return numpy_helper.to_list(value)
+    value = onnx.TensorProto()
+    value.ParseFromString(data)
+    return numpy_helper.to_array(value)
+
+
+def plain(value):
+    if isinstance(value, Tensor):
+        return value.numpy()
+    return [plain(part) for part in value] if isinstance(value, list) else value
+
+
+def check(got, want, case):
+    if isinstance(want, list):
+        assert isinstance(got, list) and len(got) == len(want)
+        for g, w in zip(got, want):
+            check(g, w, case)
+        return
+    if want is None:
+        assert got is None
+        return
+    if want.dtype == object or want.dtype.kind in "SU":
+        np.testing.assert_array_equal(np.asarray(got).astype(str), want.astype(str))
+        return
+    assert got.dtype == want.dtype, f"got {got.dtype}, expected {want.dtype}"
+    np.testing.assert_allclose(got, want, rtol=max(case.rtol, 1e-3), atol=max(case.atol, 1e-7))
+
+
+def stored(case, model):
+    """The stored inputs and outputs of each run of a case."""
+    for i in range(100):
+        folder = os.path.join(case.model_dir, f"test_data_set_{i}")
+        if not os.path.isdir(folder):
+            return
+        sides = []
+        for side, values in (("input", model.graph.input), ("output", model.graph.output)):
+            count = sum(name.startswith(f"{side}_") for name in os.listdir(folder))
+            files = [os.path.join(folder, f"{side}_{k}.pb") for k in range(count)]
+            sides.append([loaded(file, value.type) for file, value in zip(files, values)])
+        yield sides
+
+
+@pytest.mark.parametrize("case", cases())
+def test_case(case):
+    model = case.model or onnx.load(os.path.join(case.model_dir, "model.onnx"))
+    runs = list(case.data_sets) if case.data_sets else list(stored(case, model))
+    runner = OnnxRunner(Tensor(model.SerializeToString(), device="PYTHON"))
+    constants = {value.name for value in model.graph.initializer}
+    names = [value.name for value in model.graph.input if value.name not in constants]
+    for inputs, outputs in runs:
+        results = runner(dict(zip(names, inputs)))
+        for got, want in zip(results.values(), outputs, strict=True):
+            check(plain(got), want, case)
