@@ -142,6 +142,9 @@ def to_node(data: Any, dtype: DType | None, device, unique: bool) -> UOp:
         return (
             UOp.const(dtype or dtypes.default_float, 0, device, ()).reshape((1,)).shrink(((0, 0),))
         )
+    # NumPy scalars come first: float64 is a Python float too
+    if hasattr(data, "dtype") and hasattr(data, "item") and getattr(data, "shape", None) == ():
+        return UOp.const(array_dtype(data), data.item(), device, ())
     if isinstance(data, (bool, int, float)):
         kind = dtype or infer_dtype([data])
         if unique:
@@ -154,8 +157,6 @@ def to_node(data: Any, dtype: DType | None, device, unique: bool) -> UOp:
         return from_sequence(data, dtype or infer_dtype(flat_values(data)))
     if is_numpy_ndarray(data):
         return from_array(data)
-    if hasattr(data, "dtype") and hasattr(data, "item") and getattr(data, "shape", None) == ():
-        return UOp.const(array_dtype(data), data.item(), device, ())
     if isinstance(data, pathlib.Path):
         return from_file(data, dtype or dtypes.uint8)
     raise RuntimeError(
