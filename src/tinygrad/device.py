@@ -150,6 +150,8 @@ class Buffer:
     Memory is allocated on first need (`ensure_allocated`), or at once with `preallocate` or `initial_value`.
     """
 
+    device: str
+    _base: Buffer | None
     profile_events: list[ProfileEvent] = []
     peak_mem_used = 0  # highest GlobalCounters.mem_used seen after an allocation
 
@@ -369,7 +371,8 @@ class Buffer:
             raise TypeError(f"memoryview has no format for {self.dtype.base}")
         flat = self.as_buffer(allow_zero_copy, force_zero_copy)
         shape = (self.size,) if shape is None else tuple(shape)
-        return flat.cast(fmt) if 0 in shape or shape == (self.size,) else flat.cast(fmt, shape)
+        typed: Any = flat.cast("B")
+        return typed.cast(fmt) if 0 in shape or shape == (self.size,) else typed.cast(fmt, shape)
 
     def numpy(self) -> np.ndarray:
         """A one-dimensional NumPy array with a copy of the elements."""
@@ -438,7 +441,9 @@ class Compiled:
     ):
         self.device, self.allocator, self.runtime = device, allocator, runtime
         self.graph, self.group_id = graph, group_id
-        self.compilers = compilers or CompilerSet([CompilerPair(_plain_renderer, Compiler)])
+        self.compilers = compilers or CompilerSet(
+            [CompilerPair(functools.partial(_plain_renderer), Compiler)]
+        )
         self._started: dict[int, tuple[Renderer, Compiler] | Exception] = {}
 
     @property
@@ -481,7 +486,7 @@ class Compiled:
             i for i, pair in enumerate(pairs) if pair.ctrl_var is not None and pair.ctrl_var.value
         ]
         if len(asked) > 1:
-            switches = " and ".join(pairs[i].ctrl_var.key for i in asked)
+            switches = " and ".join(str(getattr(pairs[i].ctrl_var, "key", "")) for i in asked)
             raise RuntimeError(
                 f"{switches} ask for different compilers of {self.device}; set one of them"
             )

@@ -48,11 +48,11 @@ class CapturedJit(Generic[ReturnType]):
     outputs: Outputs | None = None
     fixed: list[tuple[int | str, UOp]] = field(default_factory=list)
     plain: list[tuple[int | str, Any]] = field(default_factory=list)
-    input_count: int | None = None
+    input_count: int = -1  # how many input buffers there are, without views; -1: one for each name
 
     def __post_init__(self) -> None:
         self.surroundings: list[tuple[weakref.ref, UOp]] = []
-        if self.input_count is None:
+        if self.input_count < 0:
             self.input_count = len(self.expected_names)
         self._start_over()
         self._clear_inputs()

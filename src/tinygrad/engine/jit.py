@@ -124,7 +124,7 @@ class TinyJit(Generic[ReturnType]):
         """As a method: each instance has captures of its own."""
         if obj is None:
             return self
-        mine = self._instances.get(id(obj))
+        mine: Any = self._instances.get(id(obj))
         if mine is None:
             mine = TinyJit(self.fxn, prune=self.prune, optimize=self.optimize)
             mine._is_method = True
@@ -285,7 +285,7 @@ class TinyJit(Generic[ReturnType]):
             )
         outputs = Outputs(ret, call, set(before))
         own = self._surroundings(items, inputs, call, before)
-        made = CapturedJit(
+        made: CapturedJit = CapturedJit(
             ret,
             items,
             replaced,

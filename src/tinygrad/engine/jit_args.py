@@ -342,7 +342,7 @@ class Outputs:
         if slot.own_object:
             return slot.example
         node = slot.node.substitute(swaps) if swaps else slot.node
-        made = type(slot.example)(node, requires_grad=slot.example.requires_grad)
+        made = type(slot.example)._wrap(node, slot.example.requires_grad)
         made.grad = slot.example.grad
         return made
 

@@ -65,7 +65,8 @@ class _Arena:
     """The offsets of all bases that share one buffer; `peak` bytes are needed in the end."""
 
     def __init__(self, room: int):
-        self.offsets, self.places, self.peak = TLSFAllocator(room, block_size=_ALIGN), {}, 0
+        self.offsets, self.peak = TLSFAllocator(room, block_size=_ALIGN), 0
+        self.places: dict[Buffer, int] = {}
 
     def take(self, base: Buffer) -> None:
         size = round_up(base.nbytes, _ALIGN)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tinygrad.dtype import AddrSpace, DType, ImageDType, Invalid, InvalidType, PtrDType, dtypes
@@ -159,7 +159,7 @@ def _opt_in(name: str, axis: int | None, arg: Any) -> Any:
     return Opt(OptOps[name], axis, _in(arg))
 
 
-_READERS = {
+_READERS: dict[str, Callable] = {
     "tuple": lambda *parts: tuple([_in(p) for p in parts]),
     "invalid": lambda: Invalid,
     "axis": lambda name: AxisType[name],
@@ -181,7 +181,7 @@ def _in(data: Any) -> Any:
 def to_rows(root: UOp) -> list[tuple]:
     """A graph as rows (op, dtype, numbers of source rows, arg, tag) of plain data, sources first."""
     number: dict[UOp, int] = {}
-    rows = []
+    rows: list[tuple] = []
     for u in root.toposort():
         number[u] = len(rows)
         rows.append(

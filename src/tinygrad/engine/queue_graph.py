@@ -63,7 +63,9 @@ class HCQGraph(MultiGraphRunner):
     def _queue(self, dev: HCQCompiled, copies: bool) -> tuple[HCQCompiled, bool]:
         key = (dev, copies and dev.hw_copy_queue_t is not None)
         if key not in self.queues:
-            queue = (dev.hw_copy_queue_t if key[1] else dev.hw_compute_queue_t)()
+            make = dev.hw_copy_queue_t if key[1] else dev.hw_compute_queue_t
+            assert make is not None
+            queue = make()
             queue.wait(dev.timeline_signal, self._start_variable(dev) - 1).memory_barrier()
             self.queues[key], self.signals[key] = queue, dev.new_signal()
         return key
@@ -92,8 +94,8 @@ class HCQGraph(MultiGraphRunner):
         if isinstance(item.prg, CompiledRunner):
             self._add_kernel(j, item, queue)
         else:
-            dest, src = (self._address(j, slot, item.bufs[slot]) for slot in (0, 1))
-            queue.copy(dest.va_addr, src.va_addr, item.bufs[0].nbytes)
+            dest, src = (self._address(j, slot, item) for slot in (0, 1))
+            queue.copy(dest.va_addr, src.va_addr, item._buffer(0).nbytes)
         if clock:
             queue.timestamp(clock[1])
             self.clocks.append((item, dev, *clock, isinstance(item.prg, BufferXfer)))
@@ -134,10 +136,10 @@ class HCQGraph(MultiGraphRunner):
     def _memory_key(self, j: int, slot: int, item: ExecItem) -> Any:
         """Views of one base count as the same memory."""
         number = self.input_replace.get((j, slot))
-        return ("input", number) if number is not None else item.bufs[slot].base
+        return ("input", number) if number is not None else item._buffer(slot).base
 
-    def _address(self, j: int, slot: int, buf: Buffer) -> HCQBuffer:
-        number = self.input_replace.get((j, slot))
+    def _address(self, j: int, slot: int, item: ExecItem) -> HCQBuffer:
+        number, buf = self.input_replace.get((j, slot)), item._buffer(slot)
         if number is None:
             return buf._buf
         return HCQBuffer(
@@ -145,9 +147,9 @@ class HCQGraph(MultiGraphRunner):
         )
 
     def _add_kernel(self, j: int, item: ExecItem, queue: HWQueue) -> None:
-        prg = item.prg
+        prg: Any = item.prg
         slots = range(len(item.bufs)) if len(item.bufs) == len(prg._slots) else prg._slots
-        handles = [self._address(j, slot, item.bufs[slot]) for slot in slots]
+        handles = [self._address(j, slot, item) for slot in slots]
         known = {v.expr: v for v in prg.p.variables()}
         vals = tuple(item.fixedvars.get(name, known[name]) for name in prg._var_names)
         global_size, local_size = prg.p.sizes
@@ -209,4 +211,4 @@ class HCQGraph(MultiGraphRunner):
         if not all(isinstance(d, HCQCompiled) for d in devs):
             return False
         takes = isinstance(ei.prg, (CompiledRunner, BufferXfer))
-        return takes and len({d.peer_group for d in devs}) == 1
+        return takes and len({d.group_id for d in devs}) == 1

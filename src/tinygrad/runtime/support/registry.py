@@ -111,7 +111,8 @@ class DeviceRegistry:
         """Names of the devices that open on this machine, best first."""
         for record in self._probe_list():
             try:
-                yield self[record.name] and record.name
+                self._open(record.name)
+                yield record.name
             except Exception as reason:
                 if DEBUG >= 2:
                     print(f"device {record.name} does not open: {reason}")
