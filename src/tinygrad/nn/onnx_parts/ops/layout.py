@@ -48,14 +48,17 @@ def constant_of_shape(shape: list[int], value: Tensor | None = None) -> Tensor:
     )
 
 
-@operator("Range", constants=("start", "limit", "delta"), since=11)
+@operator("Range", since=11)
 def number_range(start, limit, delta) -> Tensor:
-    """start, start + delta, ... before limit: int64 for whole numbers, else float32."""
-    count = max(0, math.ceil((limit - start) / delta))
-    dtype = (
-        dtypes.int64 if all(isinstance(v, int) for v in (start, limit, delta)) else dtypes.float32
-    )
-    return (Tensor.arange(count) * delta + start).cast(dtype)
+    """start, start + delta, ... before limit, in their common type."""
+    first, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, limit, delta))
+    count = max(0, math.ceil((end - first) / step))
+    if isinstance(start, Tensor):
+        dtype = start.dtype
+    else:
+        whole = all(isinstance(v, int) for v in (first, end, step))
+        dtype = dtypes.int64 if whole else dtypes.float32
+    return (Tensor.arange(count) * step + first).cast(dtype)
 
 
 @operator("EyeLike")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tinygrad.dtype import DType, dtypes
-from tinygrad.nn.onnx_parts.kinds import element_dtype
+from tinygrad.nn.onnx_parts.kinds import dtype_fallback, element_dtype
 from tinygrad.nn.onnx_parts.ops import convolution, elementwise
 from tinygrad.nn.onnx_parts.ops.layout import axis_in
 from tinygrad.nn.onnx_parts.registry import Domain, operator
@@ -71,7 +71,9 @@ operator("DequantizeLinear", domain=_CONTRIB)(dequantize)
 def dynamic_quantize(x: Tensor):
     """uint8 steps of a scale that covers the data and zero; the scale; the zero point."""
     low, high = x.min().minimum(0), x.max().maximum(0)
-    scale = (high - low) / 255
+    # in float64: a product with the rounded 1 / 255 would be off in the last bit
+    exact = dtype_fallback(dtypes.float64, "DynamicQuantizeLinear")
+    scale = ((high - low).cast(exact) / 255).cast(x.dtype)
     zero_point = saturated((0 - low / scale).round(), dtypes.uint8)
     return quantize(x, scale, zero_point), scale, zero_point
 
