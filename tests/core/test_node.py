@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 from reference import postorder, random_graph
-from tinygrad._core import UOp, check_table, compare, derived, install, live_nodes
+from tinygrad._core import UOp, compare, derived, install
 
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
@@ -23,16 +23,6 @@ NAN = float("nan")
 
 def const(value, dtype=dtypes.int, tag=None):
     return UOp(Ops.CONST, dtype, (), value, tag)
-
-
-@pytest.fixture(autouse=True)
-def no_leak():
-    gc.collect()
-    before = live_nodes()
-    yield
-    gc.collect()
-    check_table()
-    assert live_nodes() <= before, "nodes leaked"
 
 
 def test_equal_fields_give_one_node():
