@@ -6,7 +6,7 @@ of the node), `set_hook`. Layers: values < node < slots, walk; pattern < match <
 from tinygrad._core.arith import bind
 from tinygrad._core.formula import Linear, scaled_part, summands
 from tinygrad._core.identity import compare
-from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, match_all
+from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, fired_rule, match_all
 from tinygrad._core.node import UOp, check_table, get_hook, install, live_nodes, python_forms, set_hook
 from tinygrad._core.rewrite import DEBUG, graph_rewrite, graph_rewrite_map
 from tinygrad._core.slots import cached, derived, slot_number, uop_derived
@@ -25,6 +25,7 @@ __all__ = [
     "check_table",
     "compare",
     "derived",
+    "fired_rule",
     "get_hook",
     "graph_rewrite",
     "graph_rewrite_map",

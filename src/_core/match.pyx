@@ -479,6 +479,11 @@ cdef PyObject *last_rule() noexcept:
     return <PyObject *>fired
 
 
+def fired_rule():
+    """The rule that gave the last result of any matcher, None before the first; traces name it."""
+    return fired
+
+
 cdef object match_node(PatternMatcher pm, UOp u, object ctx):
     global fired
     cdef int i

@@ -51,3 +51,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _start_recording() -> None:
+    from tinygrad.common.env import PROFILE, VIZ
+
+    if VIZ or PROFILE:
+        importlib.import_module(f"{__name__}.viz.record")
+
+
+_start_recording()

@@ -13,10 +13,9 @@ from __future__ import annotations
 import atexit
 import functools
 import itertools
-import pickle
 import re
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +30,7 @@ from tinygrad.helpers import (
     ProfilePointEvent,
     colored,
     cpu_events,
-    getenv,
     size_to_str,
-    temp,
 )
 from tinygrad.runtime.support.allocator import (
     Allocator,
@@ -429,6 +426,8 @@ class Compiled:
     """
 
     profile_events: list[ProfileEvent] = [ProfileDeviceEvent("CPU")]
+    # whether the device notes the times of launches itself, under PROFILE
+    records_launches: bool = False
 
     def __init__(
         self,
@@ -522,6 +521,10 @@ def _plain_renderer() -> Renderer:
     return Renderer()
 
 
+# called with all events at interpreter exit, when every device has told what it held; the visualiser adds itself
+profile_sinks: list[Callable[[list[ProfileEvent]], None]] = []
+
+
 @atexit.register
 def _finalize_devices() -> None:
     for device in Device.opened():
@@ -535,14 +538,9 @@ def _finalize_devices() -> None:
     if DEBUG >= 1 and Buffer.peak_mem_used:
         print(f"peak memory {size_to_str(Buffer.peak_mem_used)}")
     if PROFILE:
-        _write_profile()
-
-
-def _write_profile() -> None:
-    """Leaves all events in a file for the visualiser."""
-    path = getenv("PROFILE_PATH", "") or temp("profile.pkl", append_user=True)
-    with open(path, "wb") as out:
-        pickle.dump([*cpu_events, *Compiled.profile_events, *Buffer.profile_events], out)
+        events = [*cpu_events, *Compiled.profile_events, *Buffer.profile_events]
+        for sink in profile_sinks:
+            sink(events)
 
 
 # ---------------------------------------------------------------- python -m tinygrad.device

@@ -196,4 +196,6 @@ def cpu_profile(
 
 def profile_marker(name: str, color: str = "gray") -> None:
     """Records a named moment."""
+    if not PROFILE:
+        return
     cpu_events.append(ProfilePointEvent("TINY", "marker", None, {"name": name, "color": color}))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from tinygrad.device import Buffer, Compiled, Device
 from tinygrad.engine.realize import BufferXfer, CompiledRunner, ExecItem, Runner, ViewOp
-from tinygrad.helpers import DEBUG, colored, dedup
+from tinygrad.helpers import DEBUG, PROFILE, colored, dedup
 from tinygrad.renderer import Estimates
 from tinygrad.uop.ops import Ops, UOp
 
@@ -146,6 +146,8 @@ class _Batcher:
 
     def _graph_for(self, item: ExecItem, devices: list[Compiled]):
         graph = graph_class(devices[0])
+        if PROFILE and not devices[0].records_launches:
+            return None  # a profile wants the time of each item
         return graph if graph is not None and graph.supports_exec_item(devices, item) else None
 
     def add(self, item: ExecItem) -> None:

@@ -404,9 +404,12 @@ class ExecItem:
         bufs = [self._buffer(slot).ensure_allocated() for slot in range(len(self.bufs))]
         timed = wait or DEBUG >= 2
         if PROFILE:
-            is_copy = isinstance(self.prg, BufferCopy)
-            with cpu_profile(self.prg.display_name, self.prg.device, is_copy=is_copy):
-                took = self.prg(bufs, var_vals, wait=timed)
+            from tinygrad.engine.launch_profile import profiled_launch
+
+            run, is_copy = self.prg, isinstance(self.prg, BufferCopy)
+            took = profiled_launch(
+                self, bufs, var_vals, is_copy, lambda: run(bufs, var_vals, wait=timed)
+            )
         else:
             took = self.prg(bufs, var_vals, wait=timed)
         if do_update_stats:

@@ -30,8 +30,10 @@ from tinygrad.helpers import (
     Metadata,
     TracingKey,
     cpu_profile,
+    pluralize,
 )
-from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers
+from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers, track_rewrites
+from tinygrad.uop.tracing import trace_graph
 
 # ---------------------------------------------------------------- order
 
@@ -284,6 +286,7 @@ def _instantiate(plan: _Plan, form: _Form) -> tuple[dict[UOp, UOp], list[ExecIte
     return dict(zip(before.src, after.src)), items
 
 
+@track_rewrites(name=lambda *args, ret, **kwargs: f"Schedule {pluralize('Kernel', len(ret[1]))}")
 def complete_create_schedule_with_vars(
     big_sink: UOp, visible: Callable[[dict[UOp, UOp]], dict[UOp, UOp]] | None = None
 ) -> tuple[dict[UOp, UOp], list[ExecItem], dict[str, int]]:
@@ -291,6 +294,7 @@ def complete_create_schedule_with_vars(
 
     `visible` picks from the first what somebody can still see; the memory of the others is shared by the steps.
     """
+    trace_graph(big_sink, "tensor graph")
     with cpu_profile(TracingKey("schedule"), "TINY"):
         form = _form_of(big_sink)
         plan = _find_plan(form.sink, big_sink)

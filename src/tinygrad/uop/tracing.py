@@ -3,7 +3,7 @@
 `graph_rewrite` and `graph_rewrite_map` here are what users call. While `TRACK_MATCH_STATS` is 2 or
 more they run a plain Python driver that writes every change down; otherwise they are the core's.
 Records hold nodes as numbers (`UOp.trace_num`) into `uop_fields`, so that no trace keeps a buffer
-alive.
+alive. `replay` runs the driver again on a record, which gives the graph as it was after any change.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tinygrad._core import BottomUpGate, PatternMatcher, UOp
+from tinygrad._core import BottomUpGate, PatternMatcher, UOp, fired_rule
 from tinygrad._core import graph_rewrite as core_rewrite
 from tinygrad._core import graph_rewrite_map as core_rewrite_map
-from tinygrad.helpers import VIZ, Context, ContextVar, TracingKey, cpu_profile
+from tinygrad.helpers import CAPTURE_PROCESS_REPLAY, VIZ, ContextVar, TracingKey, cpu_profile
 from tinygrad.uop import Ops
 
 TRACK_MATCH_STATS = ContextVar("TRACK_MATCH_STATS", 2 if VIZ else 0)
@@ -29,15 +29,21 @@ REWRITE_STACK_LIMIT = ContextVar("REWRITE_STACK_LIMIT", 250_000)
 
 @dataclass
 class TrackedGraphRewrite:
-    """One rewrite: where it was called, what it started from, and each change (before, after, rule, seconds)."""
+    """One rewrite: where it was called, what it started from, and each change (before, after, rule, seconds).
+
+    A rule is (file, line, name). `gated`: the nodes whose sources a rule kept from being visited;
+    `down_rules`: whether further rules were tried before the sources.
+    """
 
     loc: tuple[str, int]
     sink: int
-    matches: list[tuple[int, int, tuple[str, int] | None, float]]
+    matches: list[tuple[int, int, tuple[str, int, str] | None, float]]
     name: str | None
     depth: int
     bottom_up: bool
     trace: tuple = ()
+    down_rules: bool = False
+    gated: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -58,13 +64,20 @@ _name_cnt: dict[str, int] = {}
 _numbers: WeakKeyDictionary[UOp, int] = WeakKeyDictionary()
 
 
+def known_number(u: UOp) -> int | None:
+    """The number of a node that stands in the trace."""
+    return _numbers.get(u)
+
+
 def trace_number(u: UOp) -> int:
     """The number of a node in `uop_fields`, where its fields are written down the first time."""
-    for x in u.toposort():
-        if x not in _numbers:
-            number = _numbers[x] = len(uop_fields)
-            sources = tuple(_numbers[s] for s in x.src)
-            uop_fields[number] = (x.op, x.dtype, sources, x.arg, x.tag, x.metadata)
+    known = _numbers.get(u)
+    if known is not None:
+        return known
+    for x in u.toposort(gate=lambda below: below not in _numbers):
+        number = _numbers[x] = len(uop_fields)
+        sources = tuple(_numbers[s] for s in x.src)
+        uop_fields[number] = (x.op, x.dtype, sources, x.arg, x.tag, x.metadata)
     return _numbers[u]
 
 
@@ -94,7 +107,25 @@ def _result_name(name, func: Callable, ret, args: tuple, kwargs: dict) -> Tracin
     if not callable(name):
         return None
     named = name(*args, **kwargs, ret=ret)
-    return named if isinstance(named, TracingKey) else TracingKey(_numbered(named), ret=ret)
+    # the result itself may hold buffers: only a TracingKey that asks for it keeps one
+    return named if isinstance(named, TracingKey) else TracingKey(_numbered(named))
+
+
+# what `replay=True` functions hand their calls to: (function, args, kwargs, result)
+replay_recorders: list[Callable[[Callable, tuple, dict, Any], None]] = []
+
+
+def _record_calls(func: Callable) -> Callable:
+    """`func`, telling every recorder of process replay about each call."""
+
+    @functools.wraps(func)
+    def recorded(*args, **kwargs):
+        ret = func(*args, **kwargs)
+        for recorder in replay_recorders:
+            recorder(func, args, kwargs, ret)
+        return ret
+
+    return recorded
 
 
 def track_rewrites(name: Callable[..., str | TracingKey] | bool = True, replay: bool = False):
@@ -105,6 +136,9 @@ def track_rewrites(name: Callable[..., str | TracingKey] | bool = True, replay: 
     """
 
     def decorate(func: Callable) -> Callable:
+        if replay and CAPTURE_PROCESS_REPLAY:
+            func = _record_calls(func)
+
         @functools.wraps(func)
         def tracked(*args, **kwargs):
             if not tracing():
@@ -138,15 +172,22 @@ def _caller() -> tuple[tuple[str, int], tuple]:
     return outside[0][:2], tuple(outside)
 
 
-def _open(sink: UOp, name: str | None, bottom_up: bool) -> TrackedGraphRewrite:
+def _open(sink: UOp, name: str | None, bottom_up: bool, down: bool = False) -> TrackedGraphRewrite:
     if not tracked_keys:
         _new_group(TracingKey("default graph_rewrite"))
     loc, stack = _caller()
     depth = len(active_rewrites)
-    record = TrackedGraphRewrite(loc, trace_number(sink), [], name, depth, bottom_up, stack)
+    record = TrackedGraphRewrite(loc, trace_number(sink), [], name, depth, bottom_up, stack, down)
     tracked_ctxs[-1].append(record)
     active_rewrites.append(record)
     return record
+
+
+def trace_graph(sink: UOp, name: str) -> None:
+    """Shows a graph as it is, as a step of the trace in which nothing changes."""
+    if tracing():
+        _open(sink, name, False)
+        active_rewrites.pop()
 
 
 def profile_matches(fxn: Callable) -> Callable:
@@ -170,33 +211,76 @@ def profile_matches(fxn: Callable) -> Callable:
 # ---- the recording driver
 
 
-def _note(record: TrackedGraphRewrite, before: UOp, after: UOp, seconds: float) -> None:
-    record.matches.append((trace_number(before), trace_number(after), None, seconds))
+ENDLESS = "infinite loop in fixed_point_rewrite"
+
+
+def _note(
+    record: TrackedGraphRewrite, before: UOp, after: UOp, rule: tuple | None, seconds: float
+) -> None:
+    record.matches.append((trace_number(before), trace_number(after), rule, seconds))
+
+
+class _Recorded:
+    """A matcher that notes in a record what it changes."""
+
+    def __init__(self, pm, record: TrackedGraphRewrite):
+        self.pm, self.record = pm, record
+        # a matcher with a `rewrite` of its own may not tell which rule it used
+        self.tells_rule = type(pm).rewrite is PatternMatcher.rewrite
+
+    def rewrite(self, u: UOp, ctx) -> UOp | None:
+        started = time.perf_counter()
+        try:
+            found = self.pm.rewrite(u, ctx)
+        except BottomUpGate:
+            self.record.gated.append(trace_number(u))
+            raise
+        except Exception as error:
+            text = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+            _note(self.record, u, UOp(Ops.REWRITE_ERROR, src=u.src, arg=text), None, 0.0)
+            raise
+        if found is None or found is u or not isinstance(found, UOp):
+            return None
+        fired = fired_rule() if self.tells_rule else None
+        rule = None if fired is None else (*fired.location, fired.title)
+        _note(self.record, u, found, rule, time.perf_counter() - started)
+        return found
+
+    def circle(self, u: UOp) -> None:
+        """The last change led back to a node in work: shows that instead."""
+        matches = self.record.matches
+        rule = matches.pop()[2] if matches and matches[-1][0] == trace_number(u) else None
+        _note(self.record, u, UOp(Ops.NOOP, arg=ENDLESS), rule, 0.0)
+
+
+class _Script:
+    """A matcher that repeats the first changes of a record in their order."""
+
+    def __init__(self, changes: list[tuple[UOp, UOp]], gated: set[UOp]):
+        self.changes, self.gated = list(reversed(changes)), gated
+
+    def rewrite(self, u: UOp, ctx) -> UOp | None:
+        if self.changes and self.changes[-1][0] is u:
+            return self.changes.pop()[1]
+        if u in self.gated:
+            raise BottomUpGate
+        return None
+
+    def circle(self, u: UOp) -> None:
+        """Nothing to note."""
 
 
 class _Driver:
-    """Rewrites like the core, one node at a time, and records each change."""
+    """Rewrites like the core, one node at a time. Matchers are those above."""
 
-    def __init__(self, record: TrackedGraphRewrite, pm, ctx, bottom_up: bool, bpm):
-        self.record, self.ctx = record, ctx
-        self.down = pm if bottom_up else bpm
-        self.up = None if bottom_up else pm
+    def __init__(self, down, up, ctx):
+        self.down, self.up, self.ctx = down, up, ctx
         self.done: dict[UOp, UOp] = {}
+        self.in_work: set[UOp] = set()
 
-    def _once(self, pm, u: UOp) -> UOp:
-        started = time.perf_counter()
-        try:
-            found = pm.rewrite(u, self.ctx)
-        except BottomUpGate:
-            raise
-        except Exception:
-            failed = UOp(Ops.REWRITE_ERROR, src=u.src, arg=str(sys.exc_info()[1]))
-            _note(self.record, u, failed, 0.0)
-            raise
-        if found is None or found is u or not isinstance(found, UOp):
-            return u
-        _note(self.record, u, found, time.perf_counter() - started)
-        return found
+    def _circle(self, u: UOp) -> None:
+        (self.up or self.down).circle(u)
+        raise RuntimeError(f"{ENDLESS} at {u.op}: the rules lead back to where they started")
 
     def _descend(self, u: UOp) -> tuple[UOp, bool]:
         """`u` after the rules tried before its sources, and whether to stop at it."""
@@ -204,17 +288,46 @@ class _Driver:
             return u, False
         seen = {u}
         try:
-            while (after := self._once(self.down, u)) is not u:
+            while (after := self.down.rewrite(u, self.ctx)) is not None:
                 if after in seen:
-                    self._endless(u)
+                    self._circle(u)
                 seen.add(after)
                 u = after
         except BottomUpGate:
             return u, True
         return u, False
 
-    def _endless(self, u: UOp) -> None:
-        raise RuntimeError(f"infinite loop in fixed_point_rewrite at {u.op}: rules undo each other")
+    def _enter(self, node: UOp, stack: list[tuple[UOp, UOp, int]]) -> None:
+        if node in self.done:
+            return
+        if node in self.in_work:
+            self._circle(node)
+        current, stop = self._descend(node)
+        if stop:
+            self.done[node] = current
+            return
+        self.in_work.add(node)
+        stack.append((node, current, 1))
+        stack.extend((s, s, 0) for s in reversed(current.src) if s not in self.done)
+
+    def _leave(self, node: UOp, current: UOp, stack: list[tuple[UOp, UOp, int]]) -> None:
+        """The sources of a node are done: rebuilds it and tries the rules."""
+        sources = tuple([self.done[s] for s in current.src])
+        rebuilt = current if sources == current.src else current.replace(src=sources)
+        after = None if self.up is None else self.up.rewrite(rebuilt, self.ctx)
+        if after is not None and after in self.in_work and after not in self.done:
+            self._circle(rebuilt)
+        # what rules returned is new ground; the same holds for a node rebuilt on the way down
+        if after is None and (rebuilt is current or self.down is None):
+            self._finish(node, rebuilt)
+            return
+        fresh = rebuilt if after is None else after
+        stack.append((node, fresh, 2))
+        stack.append((fresh, fresh, 0))
+
+    def _finish(self, node: UOp, result: UOp) -> None:
+        self.done[node] = result
+        self.in_work.discard(node)
 
     def run(self, root: UOp) -> UOp:
         """The rewritten root."""
@@ -222,40 +335,40 @@ class _Driver:
         stack: list[tuple[UOp, UOp, int]] = [(root, root, 0)]
         while stack:
             if len(stack) > REWRITE_STACK_LIMIT.value:
-                self._endless(root)
+                raise RuntimeError(f"{ENDLESS} at {root.op}: more than {len(stack)} steps are open")
             node, current, stage = stack.pop()
             if stage == 0:
-                if node in self.done:
-                    continue
-                current, stop = self._descend(node)
-                if stop:
-                    self.done[node] = current
-                    continue
-                stack.append((node, current, 1))
-                stack.extend((s, s, 0) for s in reversed(current.src) if s not in self.done)
+                self._enter(node, stack)
             elif stage == 1:
-                sources = tuple(self.done[s] for s in current.src)
-                rebuilt = current if sources == current.src else current.replace(src=sources)
-                after = rebuilt if self.up is None else self._once(self.up, rebuilt)
-                # what rules returned is new ground; the same holds for a node rebuilt on the way down
-                if after is rebuilt and (rebuilt is current or self.down is None):
-                    self.done[node] = after
-                else:
-                    stack.append((node, after, 2))
-                    stack.append((after, after, 0))
+                self._leave(node, current, stack)
             else:
-                self.done[node] = self.done[current]
+                self._finish(node, self.done[current])
         return self.done[root]
 
 
-def _traced(sink: UOp, pm, ctx, bottom_up: bool, name: str | None, bpm) -> UOp:
-    record = _open(sink, name, bottom_up)
+def replay(
+    record: TrackedGraphRewrite, sink: UOp, changes: list[tuple[UOp, UOp]], gated: set[UOp]
+) -> UOp:
+    """The graph of a recorded rewrite from `sink` after `changes`, the nodes of its first matches."""
+    script = _Script(changes, gated)
+    goes_down = record.bottom_up or record.down_rules
+    driver = _Driver(script if goes_down else None, None if record.bottom_up else script, None)
+    return driver.run(sink)
+
+
+def _traced(
+    sink: UOp, pm, ctx, bottom_up: bool, name: str | None, bpm, every_node: bool = False
+) -> dict[UOp, UOp]:
+    """What the sink became, or every node below it."""
+    record = _open(sink, name, bottom_up, bpm is not None)
+    down, up = (pm, None) if bottom_up else (bpm, pm)
+    driver = _Driver(
+        None if down is None else _Recorded(down, record),
+        None if up is None else _Recorded(up, record),
+        ctx,
+    )
     try:
-        return _Driver(record, pm, ctx, bottom_up, bpm).run(sink)
-    except RuntimeError as error:
-        if "infinite loop" in str(error):
-            _note(record, sink, UOp(Ops.NOOP, arg="infinite loop in fixed_point_rewrite"), 0.0)
-        raise
+        return {u: driver.run(u) for u in (sink.toposort() if every_node else (sink,))}
     finally:
         active_rewrites.pop()
 
@@ -269,7 +382,7 @@ def graph_rewrite(
     `bpm` holds further rules to try before the sources.
     """
     if TRACK_MATCH_STATS.value >= 2:
-        return _traced(sink, pm, ctx, bottom_up, name, bpm)
+        return _traced(sink, pm, ctx, bottom_up, name, bpm)[sink]
     return core_rewrite(sink, pm, ctx, bottom_up, name, bpm)
 
 
@@ -277,8 +390,9 @@ def graph_rewrite_map(
     sink: UOp, pm, ctx: Any = None, bottom_up: bool = False, name=None, bpm=None, input_map=None
 ) -> dict[UOp, UOp]:
     """As `graph_rewrite`, for the new node of every node in the graph."""
-    if TRACK_MATCH_STATS.value >= 2:
-        _traced(sink, pm, ctx, bottom_up, name, bpm)
-        with Context(TRACK_MATCH_STATS=0):
-            return core_rewrite_map(sink, pm, ctx, bottom_up, name, bpm, input_map)
-    return core_rewrite_map(sink, pm, ctx, bottom_up, name, bpm, input_map)
+    if TRACK_MATCH_STATS.value < 2:
+        return core_rewrite_map(sink, pm, ctx, bottom_up, name, bpm, input_map)
+    out = _traced(sink, pm, ctx, bottom_up, name, bpm, every_node=True)
+    for old, new in (input_map or {}).items():
+        out[old] = out.get(new, new)
+    return out

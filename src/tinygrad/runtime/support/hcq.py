@@ -259,6 +259,7 @@ class HCQProgram(Generic[HCQDeviceType]):
 class HCQCompiled(Compiled, Generic[SignalType]):
     """A device with a compute queue, perhaps a copy queue, and a timeline."""
 
+    records_launches = True
     cpu_devices: ClassVar[list] = []
     peer_groups: ClassVar[defaultdict[str, list]] = defaultdict(list)
     signal_pages: ClassVar[defaultdict[str, list]] = defaultdict(list)
