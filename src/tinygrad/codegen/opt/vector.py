@@ -149,6 +149,10 @@ def _tile_elementwise(v: KernelView) -> None:
     if axis is None:
         return
     size, lanes = _size(axis), v.lanes
+    across = _crossing_axis(v, axis)
+    if across is not None:
+        _tile_transpose(v, axis, across)
+        return
     # long expressions keep many values alive; short ones gain from several independent vectors
     vectors = (
         1 if v.costly or v.alu_count > 24 or len(v.accesses) > 8 else 2 if v.alu_count > 8 else 4
@@ -156,11 +160,34 @@ def _tile_elementwise(v: KernelView) -> None:
     while vectors > 1 and size < 2 * vectors * lanes:
         vectors //= 2
     if size <= lanes * max(vectors, 1):
-        v.apply(OptOps.UPCAST, axis, size)
+        # a short axis that is not whole registers is better walked by a divisor than spelled out
+        divisor = size & -size
+        v.apply(OptOps.UPCAST, axis, divisor if lanes < size and divisor >= 4 else size)
     else:
         while vectors > 1 and size % (vectors * lanes) and size // (vectors * lanes) < 8:
             vectors //= 2
         v.apply(OptOps.UPCAST, axis, vectors * lanes)
+
+
+def _crossing_axis(v: KernelView, lane_axis: UOp) -> UOp | None:
+    """An output axis along which some load is contiguous that is strided along the lanes: a transpose."""
+    crossing = [a for a in v.loads if not a.friendly(lane_axis)]
+    for r in v.outputs:
+        if r is not lane_axis and any(a.stride(r) == 1 for a in crossing):
+            return r
+    return None
+
+
+def _tile_transpose(v: KernelView, lane_axis: UOp, across: UOp) -> None:
+    """A square of one register either way: loads are whole vectors, the lowering turns them in registers.
+
+    The loop over the loads' contiguous axis goes inside, so that a line once fetched is used up.
+    """
+    order = v.k.rngs
+    if order.index(across) < order.index(lane_axis):
+        _swap(v, across, lane_axis)
+    v.apply(OptOps.UPCAST, lane_axis, min(v.lanes, _size(lane_axis)))
+    v.apply(OptOps.UPCAST, across, min(v.lanes, _size(across)))
 
 
 # *** lanes on an output axis, rows on another, the reduce innermost ***
@@ -306,12 +333,18 @@ def _put_lane_loop_outside(v: KernelView, lane_axis: UOp, row_axis: UOp) -> None
     shared = [a for a in v.body if a.stride(lane_axis) == 1 and a.stride(row_axis) == 0]
     if any(a.stride(r) != 0 for a in shared for r in v.outputs if r is not lane_axis):
         return
+    _swap(v, row_axis, lane_axis)
+
+
+def _swap(v: KernelView, first: UOp, second: UOp) -> None:
+    """Exchanges the places of two output loops, where that is legal."""
+    order = v.k.rngs
     try:
-        v.k.apply_opt(Opt(OptOps.SWAP, order.index(row_axis), order.index(lane_axis)))
+        v.k.apply_opt(Opt(OptOps.SWAP, order.index(first), order.index(second)))
     except KernelOptError:
         return
-    v.moved[row_axis] = row_axis.replace(arg=lane_axis.arg)
-    v.moved[lane_axis] = lane_axis.replace(arg=row_axis.arg)
+    v.moved[first] = first.replace(arg=second.arg)
+    v.moved[second] = second.replace(arg=first.arg)
 
 
 # *** lanes on the reduce axis ***
