@@ -159,8 +159,8 @@ def _tile_elementwise(v: KernelView) -> None:
     )
     while vectors > 1 and size < 2 * vectors * lanes:
         vectors //= 2
-    if size <= lanes * max(vectors, 1):
-        # a short axis that is not whole registers is better walked by a divisor than spelled out
+    if size < 2 * lanes:
+        # an axis of one register and a rest is better walked by a divisor than spelled out
         divisor = size & -size
         v.apply(OptOps.UPCAST, axis, divisor if lanes < size and divisor >= 4 else size)
     else:
