@@ -19,14 +19,12 @@ from tinygrad.tensor.linalg import LinalgMixin
 from tinygrad.tensor.loss import LossMixin
 from tinygrad.tensor.memory import MemoryMixin
 from tinygrad.tensor.movement import MovementOpsMixin
-from tinygrad.tensor.naming import _METADATA, name_methods, named
+from tinygrad.tensor.naming import _METADATA, name_methods
 from tinygrad.tensor.network import NetworkMixin
 from tinygrad.tensor.random import RandomMixin
 from tinygrad.tensor.reduce import ReduceMixin
 from tinygrad.tensor.source import get_shape
 from tinygrad.tensor.storage import StorageMixin
-
-fn = named
 
 __all__ = [
     "TYPE_CHECKING", "_METADATA", "Device", "Tensor", "_from_np_dtype", "_to_np_dtype",
@@ -76,6 +74,9 @@ class Tensor(
         def __exit__(self, *_):
             Tensor.training = self.previous
 
+
+# drop-in: a name that programs find here; it makes a tensor like another one
+fn = Tensor.ones_like
 
 # what the module's annotations and isinstance checks of users see
 Tensor.__module__ = __name__

@@ -19,7 +19,7 @@ from tinygrad.dtype import ConstType, DType, DTypeLike, dtypes, least_upper_dtyp
 from tinygrad.mixin import OpMixin
 from tinygrad.tensor import source
 from tinygrad.tensor.naming import _METADATA
-from tinygrad.uop.ops import Ops, UOp, all_metadata, sint
+from tinygrad.uop.ops import GroupOp, Ops, UOp, all_metadata, sint
 
 _live: dict[int, weakref.ref] = {}
 
@@ -160,7 +160,9 @@ class TensorCore(OpMixin):
         """The tensor of `build(self.uop, *others.uop)`; it wants a gradient if an input does."""
         node = build(self.uop, *[t.uop for t in others])
         if (note := _METADATA.get()) is not None and node not in all_metadata:
-            all_metadata[node] = (note,)
+            # equal constants are one node, which belongs to no call
+            if node.op not in GroupOp.Movement or node.base.op is not Ops.CONST:
+                all_metadata[node] = (note,)
         if not others:
             return self._wrap(node, self.requires_grad)
         flags = (self.requires_grad, *[t.requires_grad for t in others])

@@ -352,11 +352,13 @@ class MemoryMixin(TensorCore):
     def bitcast(self, dtype: DTypeLike) -> Self:
         """The same bits read as `dtype`; where the item sizes differ the last axis changes length.
 
-        Raises RuntimeError where the last axis does not divide evenly.
+        Raises RuntimeError where the last axis does not divide evenly, or a gradient is wanted.
         """
         target = to_dtype(dtype)
         if self.dtype is target:
             return self
+        if self.requires_grad:
+            raise RuntimeError("bitcast has no gradient: detach() the tensor first")
         old, new = self.dtype.itemsize, target.itemsize
         if old == new:
             return self._lift(lambda u: u.bitcast(target))
