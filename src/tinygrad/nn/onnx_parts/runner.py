@@ -172,7 +172,8 @@ class OnnxRunner:
             )
         for axis, (size, want) in enumerate(zip(value.shape, spec.shape)):
             if isinstance(want, str):
-                want = sizes.setdefault(want, size) if want else size
+                # exporters write "?" and the like for axes that have nothing in common
+                want = sizes.setdefault(want, size) if want.isidentifier() else size
             if want >= 0 and size != want:
                 raise ValueError(
                     f"input {name!r} has {size} elements along axis {axis}, expected {want}: "

@@ -145,9 +145,13 @@ def _padding_mask(mask: Tensor | None, queries: int, keys: int) -> Tensor | None
     return truth.unsqueeze(1) if mask.ndim == 3 else truth[:, :, :queries, :keys]
 
 
-def _attend(q, k, v, mask, bias, scale, causal: bool, past: int, excluded: float) -> Tensor:
+def _attend(
+    q, k, v, mask, bias, scale, causal: bool, past: int, excluded: float, softcap: float = 0.0
+) -> Tensor:
     factor = scale or 1 / math.sqrt(q.shape[-1])
     scores = q.matmul(k.transpose(-1, -2)) * factor
+    if softcap:
+        scores = (scores / softcap).tanh() * softcap
     if bias is not None:
         scores = scores + bias
     if mask is not None:
@@ -235,11 +239,10 @@ def group_query_attention(query, key, value, past_key, past_value, seqlens_k, to
         k = rotary_embedding(k, cos_cache, sin_cache, places, rotary_interleaved)
     if before:
         k, v = past_key.cat(k, dim=2), past_value.cat(v, dim=2)
-    y, _, _, _ = attention(
-        q, k, v, attention_bias, None, None, seqlens_k + 1 if q.shape[2] == 1 else None,
-        scale=scale or None, softcap=softcap,
-    ) if q.shape[2] == 1 else (
-        _attend(q, _shared(k, num_heads), _shared(v, num_heads), None, attention_bias, scale, True,
-                before, 0.0), None, None, None,
+    length = k.shape[2]
+    mask = Tensor.arange(length).reshape(1, -1) <= seqlens_k.reshape(-1, 1)
+    y = _attend(
+        q, _shared(k, num_heads), _shared(v, num_heads), mask.reshape(-1, 1, 1, length),
+        attention_bias, scale, True, before, -math.inf, softcap,
     )  # fmt: skip
     return _joined(y), k, v

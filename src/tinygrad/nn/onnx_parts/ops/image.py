@@ -225,7 +225,9 @@ def grid_sample(x: Tensor, grid: Tensor, align_corners: int = 0, mode: str = "li
         unit = grid[..., len(sizes) - 1 - i].reshape(n, math.prod(out))
         place = (unit + 1) / 2 * (size - 1) if align_corners else ((unit + 1) * size - 1) / 2
         place = place.round() if mode == "nearest" else place
-        axis_taps.append(_axis_taps(_kept_inside(place, size, padding_mode, align_corners), mode))
+        if mode != "cubic":
+            place = _kept_inside(place, size, padding_mode, align_corners)
+        axis_taps.append(_axis_taps(place, mode))
     total = None
     for taps in itertools.product(*axis_taps):
         index, weight, inside = None, None, None

@@ -32,6 +32,12 @@ def saturated(x: Tensor, dtype: DType, limits: tuple[int, int] | None = None) ->
     return x.clip(low, high).cast(dtype)
 
 
+def _divided(x: Tensor, scale: Tensor) -> Tensor:
+    """The float32 nearest to x / scale: a product with the reciprocal could fall on the other side of a tie."""
+    exact = dtype_fallback(dtypes.float64, "a quotient")
+    return (x.cast(exact) / scale.cast(exact)).cast(dtypes.float32)
+
+
 @operator("QuantizeLinear")
 def quantize(x: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int = 1,
              saturate: int = 1, block_size: int = 0, output_dtype: int = 0,
@@ -41,11 +47,10 @@ def quantize(x: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: i
         dtype = zero_point.dtype
     else:
         dtype = element_dtype(output_dtype) if output_dtype else dtypes.uint8
-    wide = x.cast(dtypes.float32) if dtypes.is_int(x.dtype) else x
-    steps = wide / _spread(scale, x, axis, block_size).cast(wide.dtype)
+    steps = _divided(x, _spread(scale, x, axis, block_size))
     if dtypes.is_float(dtype):
         return steps.cast(dtype)
-    rounded = steps.round().cast(dtypes.float32)
+    rounded = steps.round()
     if zero_point is not None:
         rounded = rounded + _spread(zero_point, x, axis, block_size).cast(dtypes.float32)
     return saturated(rounded, dtype, _NIBBLES.get(output_dtype))
@@ -74,7 +79,7 @@ def dynamic_quantize(x: Tensor):
     # in float64: a product with the rounded 1 / 255 would be off in the last bit
     exact = dtype_fallback(dtypes.float64, "DynamicQuantizeLinear")
     scale = ((high - low).cast(exact) / 255).cast(x.dtype)
-    zero_point = saturated((0 - low / scale).round(), dtypes.uint8)
+    zero_point = saturated((0 - _divided(low, scale)).round(), dtypes.uint8)
     return quantize(x, scale, zero_point), scale, zero_point
 
 
@@ -123,7 +128,7 @@ def qlinear_conv(x: Tensor, x_scale: Tensor, x_zero: Tensor, w: Tensor, w_scale:
     total = conv_integer(x, w, x_zero, w_zero, **options)
     if bias is not None:
         total = total + bias.reshape(1, -1, *[1] * (x.ndim - 2))
-    factor = x_scale * w_scale / y_scale
+    factor = _divided(x_scale * w_scale, y_scale)
     if factor.ndim == 1:
         factor = factor.reshape(1, -1, *[1] * (x.ndim - 2))
     return requantized(total, factor, y_zero)
@@ -134,7 +139,7 @@ def qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero) -> T
     """The matrix product of quantized numbers."""
     total = matmul_integer(a, b, a_zero, b_zero)
     factor = _per_row(a, a_scale).cast(dtypes.float32) * b_scale.cast(dtypes.float32)
-    return requantized(total, factor / y_scale.cast(dtypes.float32), y_zero)
+    return requantized(total, _divided(factor, y_scale), y_zero)
 
 
 # *** operators of ONNX Runtime ***
@@ -231,4 +236,4 @@ def qgemm(a, a_scale, a_zero, b, b_scale, b_zero, c=None, y_scale=None, y_zero=N
     factor = a_scale * b_scale * alpha
     if y_scale is None:
         return total.cast(dtypes.float32) * factor
-    return requantized(total, factor / y_scale, y_zero)
+    return requantized(total, _divided(factor, y_scale), y_zero)
