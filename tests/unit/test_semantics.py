@@ -36,6 +36,7 @@ def test_folds_keep_nan_and_infinity():
         same((x - x).numpy(), data - data)
         same((x / (x + zero)).numpy(), data / data)
         same((x * zero).numpy(), data * 0)
+        same((x * 0).numpy(), data * 0)
 
 
 @pytest.mark.parametrize("dtype", [*dtypes.ints])
@@ -84,3 +85,12 @@ def test_out_of_range_reads_give_zero():
 def test_quotients_that_the_published_release_folds():
     x = realized([0.0, 3.0])
     assert (x / x).tolist() == [1.0, 1.0]
+
+
+def test_undefined_memory_times_zero_is_zero():
+    blank = Tensor.empty(4)
+    assert (blank * 0).schedule() == []
+    written = Tensor.empty(4)
+    assert (written * 0).schedule() == []
+    written.assign(Tensor([NAN, 1.0, INF, 2.0])).realize()
+    same((written * 0).numpy(), [NAN, 0.0, NAN, 0.0])

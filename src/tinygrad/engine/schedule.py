@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tinygrad.device import MultiBuffer
+from tinygrad.dtype import dtypes
 from tinygrad.engine.memory import memory_planner
 from tinygrad.engine.realize import ExecItem
 from tinygrad.helpers import (
@@ -32,6 +33,7 @@ from tinygrad.helpers import (
     cpu_profile,
     pluralize,
 )
+from tinygrad.schedule.cleanup import UNDEFINED
 from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers, track_rewrites
 from tinygrad.uop.tracing import trace_graph
 
@@ -207,6 +209,27 @@ class _Form:
     var_vals: dict[str, int]
 
 
+def _zeroed_undefined(nodes: Iterable[UOp]) -> set[UOp]:
+    """Names of buffers that hold nothing yet and are multiplied by the constant 0.
+
+    What was never written may be taken to be any number, so the product is 0 (`schedule.cleanup`). For a buffer that
+    was written it is not: a float may be NaN or infinite.
+    """
+    found = set()
+    for u in nodes:
+        if u.op is Ops.MUL and dtypes.is_float(u.dtype):
+            for x, zero in (u.src, u.src[::-1]):
+                factor, memory = zero.base, x.base
+                if (
+                    factor.op is Ops.CONST
+                    and factor.arg == 0
+                    and memory.op is Ops.BUFFER
+                    and not memory.is_realized
+                ):
+                    found.add(memory.src[0])
+    return found
+
+
 def _form_of(sink: UOp) -> _Form:
     """Numbers the buffers by first use and takes the values out of BINDs.
 
@@ -215,10 +238,14 @@ def _form_of(sink: UOp) -> _Form:
     names: dict[UOp, UOp] = {}
     bound: dict[UOp, UOp] = {}
     var_vals: dict[str, int] = {}
-    for u in sink.toposort():
+    nodes = sink.toposort()
+    undefined = _zeroed_undefined(nodes)
+    for u in nodes:
         if u.op is Ops.UNIQUE:
             # below zero, so that no numbering the scheduler does for itself can meet them
-            names[u] = UOp(Ops.LUNIQUE, arg=-1 - len(names))
+            names[u] = UOp(
+                Ops.LUNIQUE, arg=-1 - len(names), tag=UNDEFINED if u in undefined else None
+            )
         elif u.op is Ops.BIND and u.src[1].op is Ops.CONST:
             variable, value = u.unbind()
             if var_vals.setdefault(variable.expr, value) != value:

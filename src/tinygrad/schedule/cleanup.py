@@ -190,8 +190,23 @@ def repeated_axes(u: UOp) -> list[bool]:
     return repeated
 
 
+# marks the name of a buffer that holds nothing yet
+UNDEFINED = "undefined"
+
+
+def fold_undefined_product(u: UOp) -> UOp | None:
+    """What was never written, times 0, is 0: it may be taken to be any number."""
+    for x, zero in (u.src, u.src[::-1]):
+        factor, memory = zero.base, x.base
+        if factor.op is Ops.CONST and factor.arg == 0 and memory.op is Ops.BUFFER:
+            if memory.src[0].tag == UNDEFINED:
+                return u.const_like(0)
+    return None
+
+
 pm_cleanup = PatternMatcher(
     [
+        (UPat(Ops.MUL, dtype=dtypes.floats, name="u"), fold_undefined_product),
         (UPat((Ops.DETACH, Ops.CONTIGUOUS_BACKWARD), src=(UPat.var("x"),)), lambda x: x),
         (UPat(Ops.REDUCE_AXIS, name="reduce"), fold_reduce),
         (

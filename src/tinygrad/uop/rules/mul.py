@@ -8,18 +8,12 @@ import math
 from tinygrad.dtype import dtypes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp, UPat
-from tinygrad.uop.rules.base import BOOL, INDEX, INTS, fold_alu, is_integer, rule
+from tinygrad.uop.rules.base import BITS, BOOL, INDEX, INTS, fold_alu, is_integer, rule
 from tinygrad.uop.rules.linear import ordered_product
 
 _x, _y = UPat.var("x"), UPat.var("y")
+_EXACT = (*dtypes.ints, dtypes.index, dtypes.bool)
 _c, _c1, _c2 = UPat.cvar("c"), UPat.cvar("c1"), UPat.cvar("c2")
-
-
-def fold_times_zero(x: UOp) -> UOp | None:
-    """`x * 0 -> 0`, except for a constant that is infinite or NaN."""
-    if x.op is Ops.CONST and isinstance(x.arg, float) and not math.isfinite(x.arg):
-        return None
-    return x.const_like(0)
 
 
 def is_power_of_two(value: float) -> bool:
@@ -60,13 +54,8 @@ def canon_factor_order(product: UOp) -> UOp | None:
 
 identity_rules = [
     rule("mul-one", _x * 1, lambda x: x),
-    rule(
-        "mul-zero",
-        _x * 0,
-        fold_times_zero,
-        # drop-in: programs rely on a product with zero being free
-        unsafe="a float that is NaN or infinite gives NaN",
-    ),
+    # a float may be NaN or infinite, and then the product is NaN
+    rule("mul-zero", UPat.var("x", _EXACT) * 0, lambda x: x.const_like(0), domain=BITS),
     rule(
         "mul-bool",
         UPat(Ops.MUL, dtype=dtypes.bool, src=(_x, _y)),
