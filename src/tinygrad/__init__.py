@@ -54,10 +54,12 @@ def __dir__() -> list[str]:
 
 
 def _start_recording() -> None:
-    from tinygrad.common.env import PROFILE, VIZ
+    from tinygrad.common.env import CAPTURE_PROCESS_REPLAY, PROFILE, VIZ
 
     if VIZ or PROFILE:
         importlib.import_module(f"{__name__}.viz.record")
+    if CAPTURE_PROCESS_REPLAY:
+        importlib.import_module(f"{__name__}.engine.process_replay")
 
 
 _start_recording()

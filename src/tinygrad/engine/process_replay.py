@@ -1,37 +1,40 @@
-"""Which kernels differ between two states of the code.
+"""Which results differ between two states of the code: calls are recorded, and made again or compared.
 
-`CAPTURE_PROCESS_REPLAY=1` makes every process record the kernels it builds: the AST, the renderer, the switches, and the source.
-`python -m tinygrad.engine.process_replay` then builds all of them again with the code as it is now, and reports each that comes
-out differently (exit status 1), so: run a test-suite on one commit with the switch, check out the other, replay.
+`CAPTURE_PROCESS_REPLAY=1` makes every process record the calls of functions under `track_rewrites(replay=True)`: the
+arguments, the switches, and what came out. `get_program` is one, so every kernel is recorded with its source. Records are plain
+data in the disk cache; a call with arguments that have no plain form is left out. `tinygrad.viz.replay` is the command.
 
-Records are plain data in the disk cache, in a table that `python -m tinygrad.engine.process_replay --clear` empties.
+Only functions and renderers of this package are loaded by the names in a record; calls of other functions can be compared
+between two runs, and are not made again.
 """
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import hashlib
 import importlib
-import json
-import sys
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from tinygrad.engine.program_cache import _NotPlain, code_context, from_rows, to_rows
+from tinygrad.engine.program_cache import _in, _NotPlain, _out, code_context, from_rows, to_rows
 from tinygrad.helpers import (
+    CAPTURE_PROCESS_REPLAY,
     Context,
     ContextVar,
-    colored,
     db_connection,
     diskcache_get,
     diskcache_put,
-    getenv,
 )
 from tinygrad.renderer import Renderer
-from tinygrad.uop.ops import UOp
+from tinygrad.uop.ops import Ops, UOp
+from tinygrad.uop.tracing import replay_recorders
 
 TABLE = "process_replay"
+_PACKAGE = "tinygrad"
+
+
+# ---------------------------------------------------------------- plain data
 
 
 def _renderer_out(ren: Renderer) -> tuple:
@@ -39,98 +42,131 @@ def _renderer_out(ren: Renderer) -> tuple:
     arguments = made[1] if isinstance(made, tuple) and len(made) > 1 else ()
     if not all(isinstance(a, (str, int, float, bool, type(None))) for a in arguments):
         raise _NotPlain("arguments of the renderer")
-    return (type(ren).__module__, type(ren).__qualname__, tuple(arguments))
+    return ("renderer", type(ren).__module__, type(ren).__qualname__, tuple(arguments))
+
+
+def _named(module: str, name: str) -> Any:
+    """Something of this package by name. Raises ValueError for anything else."""
+    if module.partition(".")[0] != _PACKAGE:
+        raise ValueError(f"a record names {module}.{name}, which is not of this package")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
 
 
 def _renderer_in(module: str, name: str, arguments: tuple) -> Renderer:
-    """Only classes of this package are renderers that a record may name."""
-    if module.partition(".")[0] != "tinygrad":
-        raise ValueError(
-            f"a record names the renderer {module}.{name}, which is not of this package"
-        )
-    kind: Any = getattr(importlib.import_module(module), name)
+    kind = _named(module, name)
     if not (isinstance(kind, type) and issubclass(kind, Renderer)):
         raise ValueError(f"{module}.{name} is no renderer")
     return kind(*arguments)
 
 
-def record(ast: UOp, ren: Renderer, program: UOp) -> None:
-    """Keeps what is needed to build a kernel again, and its source now. What has no plain form is left out."""
+def _argument_out(value: Any) -> Any:
+    if isinstance(value, UOp):
+        return ("rows", to_rows(value))
+    if isinstance(value, Renderer):
+        return _renderer_out(value)
+    if isinstance(value, (list, tuple)):
+        return ("several", [_argument_out(v) for v in value])
+    return ("value", _out(value))
+
+
+def _argument_in(kind: str, *data: Any) -> Any:
+    if kind == "rows":
+        return from_rows(data[0])
+    if kind == "renderer":
+        return _renderer_in(*data)
+    if kind == "several":
+        return tuple([_argument_in(*v) for v in data[0]])
+    return _in(data[0])
+
+
+def _result_text(result: Any) -> str:
+    """What two runs are compared by: the source of a kernel, the text of another graph."""
+    if not isinstance(result, UOp):
+        return repr(result)
+    if result.op is Ops.PROGRAM and len(result.src) == 4:
+        return result.src[3].arg
+    return result.pyrender()
+
+
+# ---------------------------------------------------------------- records
+
+
+@dataclass(frozen=True)
+class Call:
+    """A recorded call. Arguments and switches are plain data; `key` is the same for the same call in another run."""
+
+    key: str
+    name: str
+    function: tuple[str, str]
+    arguments: tuple
+    keywords: tuple
+    switches: tuple
+    result: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the function is one of this package, so that the call can be made again."""
+        return self.function[0].partition(".")[0] == _PACKAGE
+
+    def again(self) -> str:
+        """The result that the code as it is now gives. Raises ValueError for a function that is not replayable."""
+        function: Callable = _named(*self.function)
+        if not getattr(function, "replayable", False):
+            raise ValueError(f"{'.'.join(self.function)} is not under track_rewrites(replay=True)")
+        arguments = [_argument_in(*a) for a in self.arguments]
+        keywords = {name: _argument_in(*a) for name, a in self.keywords}
+        known = {name: value for name, value in self.switches if name in ContextVar._cache}
+        with Context(**known):
+            return _result_text(function(*arguments, **keywords))
+
+
+def record_call(function: Callable, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+    """Keeps what is needed to make a call again, and its result. The first result of a call counts."""
     try:
+        arguments = tuple([_argument_out(a) for a in args])
+        keywords = tuple([(name, _argument_out(a)) for name, a in sorted(kwargs.items())])
         switches = tuple(pair for pair in code_context() if isinstance(pair[1], (str, int, float)))
-        entry = (to_rows(ast), _renderer_out(ren), switches, program.src[3].arg, program.name)
     except (_NotPlain, KeyError):
         return
-    key = hashlib.sha256(repr((ast.key, entry[1], switches)).encode()).hexdigest()
-    known = diskcache_get(TABLE, key)
-    if known is None:
+    where = (function.__module__, function.__qualname__)
+    key = hashlib.sha256(repr((where, arguments, keywords, switches)).encode()).hexdigest()
+    if diskcache_get(TABLE, key) is None:
+        is_program = isinstance(result, UOp) and result.op is Ops.PROGRAM
+        name = result.name if is_program else function.__name__
+        entry = (name, where, arguments, keywords, switches, _result_text(result))
         diskcache_put(TABLE, key, entry)
 
 
-def recorded() -> Iterator[tuple]:
-    """All records, in the order of their keys."""
+def recorded() -> Iterator[Call]:
+    """All records of the cache file, in the order of their keys. What can't be read is left out."""
     rows = db_connection().execute("SELECT DISTINCT tbl, key FROM entries").fetchall()
     for table, key in sorted(rows):
         if table.startswith(TABLE) and (entry := diskcache_get(TABLE, key)) is not None:
-            yield entry
-
-
-def build_again(entry: tuple) -> str:
-    """The source that the code as it is now makes of a record."""
-    from tinygrad.codegen import full_rewrite_to_program
-
-    rows, renderer, switches, _, _ = entry
-    with Context(**{name: value for name, value in switches if name in ContextVar._cache}):
-        return full_rewrite_to_program(from_rows(rows), _renderer_in(*renderer)).src[3].arg
-
-
-def _difference(old: str, new: str) -> str:
-    lines = difflib.unified_diff(
-        old.splitlines(), new.splitlines(), "recorded", "now", lineterm="", n=2
-    )
-    colors = {"+": "green", "-": "red"}
-    return "\n".join(colored(line, colors.get(line[:1])) for line in lines)
-
-
-def replay(show: int = 10) -> dict[str, int]:
-    """Builds all records again; prints the first `show` differences; returns counts."""
-    counts = {"same": 0, "different": 0, "failed": 0}
-    for entry in recorded():
-        old, name = entry[3], entry[4]
-        try:
-            new = build_again(entry)
-        except Exception as error:  # one kernel that no longer builds must not hide the others
-            counts["failed"] += 1
-            print(f"{name} does not build any more: {error}")
-            continue
-        if new == old:
-            counts["same"] += 1
-            continue
-        counts["different"] += 1
-        if counts["different"] <= show:
-            print(f"{name} differs\n{_difference(old, new)}")
-    return counts
+            yield Call(key, *entry)
 
 
 def clear() -> None:
     """Forgets all records."""
-    db_connection().execute("DELETE FROM entries WHERE tbl LIKE ?", (f"{TABLE}%",))
+    try:
+        db_connection().execute("DELETE FROM entries WHERE tbl LIKE ?", (f"{TABLE}%",))
+    except sqlite3.Error as error:
+        raise RuntimeError(f"the records can't be cleared: {error}") from error
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="process_replay", description=__doc__)
-    parser.add_argument("--clear", action="store_true", help="forget all records")
-    parser.add_argument(
-        "--show", type=int, default=getenv("REPLAY_SHOW", 10), help="differences to print"
-    )
-    options = parser.parse_args(arguments)
-    if options.clear:
-        clear()
-        return 0
-    counts = replay(options.show)
-    print(json.dumps(counts))
-    return int(counts["different"] + counts["failed"] > 0)
+    """The command, under the name it had before the visualiser."""
+    from tinygrad.viz.replay import main as command
 
+    return command(arguments)
+
+
+if CAPTURE_PROCESS_REPLAY:
+    replay_recorders.append(record_call)
 
 if __name__ == "__main__":
+    import sys
+
     sys.exit(main(sys.argv[1:]))

@@ -22,7 +22,6 @@ from tinygrad.device import Buffer, Compiled, Device
 from tinygrad.engine.program_cache import code_context, load_program, store_program
 from tinygrad.engine.report import print_item
 from tinygrad.helpers import (
-    CAPTURE_PROCESS_REPLAY,
     CAPTURING,
     DEBUG,
     PROFILE,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- AST to PROGRAM
 
 
-@track_rewrites(
+@track_rewrites(  # with replay, so that CAPTURE_PROCESS_REPLAY keeps every kernel
     name=lambda *args, ret, **kwargs: TracingKey(
         ret.name, (ret.src[0].arg.function_name,), ret=ret
     ),
@@ -72,10 +71,6 @@ def get_program(ast: UOp, renderer: Renderer, opts: Iterable | None = None) -> U
     if program is None:
         program = full_rewrite_to_program(ast, renderer)
         store_program(ast, renderer, program)
-    if CAPTURE_PROCESS_REPLAY:
-        from tinygrad.engine.process_replay import record
-
-        record(ast, renderer, program)
     if DEBUG >= 6:
         print_uops(list(program.uops))
     return program

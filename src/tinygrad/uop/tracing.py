@@ -137,7 +137,7 @@ def track_rewrites(name: Callable[..., str | TracingKey] | bool = True, replay: 
 
     def decorate(func: Callable) -> Callable:
         if replay and CAPTURE_PROCESS_REPLAY:
-            func = _record_calls(func)
+            func = _record_calls(func)  # by tinygrad.engine.process_replay
 
         @functools.wraps(func)
         def tracked(*args, **kwargs):
@@ -156,6 +156,7 @@ def track_rewrites(name: Callable[..., str | TracingKey] | bool = True, replay: 
                     event.name = final
             return ret
 
+        vars(tracked)["replayable"] = replay
         return tracked
 
     return decorate

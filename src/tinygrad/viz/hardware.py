@@ -14,7 +14,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-_LINE = re.compile(r"^\s*(?P<text>\S.*?)\s*//\s*(?P<at>[0-9A-Fa-f]+):(?P<words>(?:\s+[0-9A-Fa-f]+)+)")
+_LINE = re.compile(
+    r"^\s*(?P<text>\S.*?)\s*//\s*(?P<at>[0-9A-Fa-f]+):(?P<words>(?:\s+[0-9A-Fa-f]+)+)"
+)
 
 
 def _objdump() -> str:

@@ -109,7 +109,9 @@ def graph_after(record: TrackedGraphRewrite, nodes: Nodes, count: int) -> UOp:
 def _text(u: UOp) -> str:
     try:
         return u.pyrender()
-    except Exception as error:  # an ill-formed graph is still to be shown, that is what the page is for
+    except (
+        Exception
+    ) as error:  # an ill-formed graph is still to be shown, that is what the page is for
         return f"can't be written as text: {error}"
 
 

@@ -116,7 +116,9 @@ class Library:
             {
                 "from": nodes[before].op.name,
                 "to": nodes[after].op.name,
-                "rule": None if rule is None else {"file": rule[0], "line": rule[1], "name": rule[2]},
+                "rule": None
+                if rule is None
+                else {"file": rule[0], "line": rule[1], "name": rule[2]},
                 "us": round(seconds * 1e6, 1),
             }
             for before, after, rule, seconds in record.matches
@@ -241,7 +243,10 @@ def main(arguments: list[str]) -> int:
         print("nothing was recorded: run a program with VIZ=1", file=sys.stderr)
         return 1
     with Server(options.port, library) as server:
-        print(f"*** http://127.0.0.1:{server.server_address[1]} shows the recording, ctrl-c ends", flush=True)
+        print(
+            f"*** http://127.0.0.1:{server.server_address[1]} shows the recording, ctrl-c ends",
+            flush=True,
+        )
         if getenv("BROWSER", 0):
             webbrowser.open(f"http://127.0.0.1:{server.server_address[1]}")
         try:

@@ -108,7 +108,9 @@ class _Writer(pickle.Pickler):
 def _text_of(obj: Any) -> str:
     try:
         return repr(obj)[:_LONGEST_TEXT]
-    except Exception as error:  # a foreign object may fail to print itself, the trace is still wanted
+    except (
+        Exception
+    ) as error:  # a foreign object may fail to print itself, the trace is still wanted
         return f"<{type(obj).__name__} that can't be printed: {error}>"
 
 
