@@ -6,6 +6,7 @@ import pickle
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -390,6 +391,21 @@ def test_a_process_leaves_its_recording(tmp_path):
     # a bar of a kernel leads to its rewrites
     events = store.read(paths["PROFILE_PATH"])
     assert any(getattr(e, "name", None) == "exec" for e in events)
+
+
+def test_the_page_is_served_when_the_program_ends(tmp_path):
+    paths = {"REWRITES_PATH": str(tmp_path / "r.pkl"), "PROFILE_PATH": str(tmp_path / "p.pkl")}
+    env = {**os.environ, **paths, "VIZ": "1", "PORT": "0"}
+    command = [sys.executable, "-c", _PROGRAM]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            lines = [process.stdout.readline() for _ in range(3)]
+            assert lines[0] == "54.0\n"
+            (address,) = set(re.findall(r"http://127.0.0.1:[1-9]\d*", lines[2]))
+            assert json.loads(ask(f"{address}/api/groups")) and ask(f"{address}/api/profile")
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
 
 
 def test_nothing_is_loaded_when_off():

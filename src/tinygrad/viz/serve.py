@@ -231,6 +231,15 @@ def load_library(kernels: str, profile: str) -> Library:
     return Library(recording, packed)
 
 
+def _open(port: int, library: Library) -> Server:
+    """A server on `port`, or on a free one where another program holds it."""
+    try:
+        return Server(port, library)
+    except OSError as error:
+        print(f"port {port} can't be had ({error.strerror}), taking a free one", file=sys.stderr)
+        return Server(0, library)
+
+
 def main(arguments: list[str]) -> int:
     """Serves until interrupted."""
     parser = argparse.ArgumentParser(prog="tinygrad.viz.serve", description=__doc__)
@@ -242,13 +251,11 @@ def main(arguments: list[str]) -> int:
     if not library.listed and library.profile is None:
         print("nothing was recorded: run a program with VIZ=1", file=sys.stderr)
         return 1
-    with Server(options.port, library) as server:
-        print(
-            f"*** http://127.0.0.1:{server.server_address[1]} shows the recording, ctrl-c ends",
-            flush=True,
-        )
+    with _open(options.port, library) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        print(f"*** {address} shows the recording, ctrl-c ends", flush=True)
         if getenv("BROWSER", 0):
-            webbrowser.open(f"http://127.0.0.1:{server.server_address[1]}")
+            webbrowser.open(address)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
