@@ -29,8 +29,6 @@ from tinygrad.helpers import (
     SPLIT_REDUCEOP,
     WINO,
     Metadata,
-    TracingKey,
-    cpu_profile,
     pluralize,
 )
 from tinygrad.schedule.cleanup import UNDEFINED
@@ -322,13 +320,12 @@ def complete_create_schedule_with_vars(
     `visible` picks from the first what somebody can still see; the memory of the others is shared by the steps.
     """
     trace_graph(big_sink, "tensor graph")
-    with cpu_profile(TracingKey("schedule"), "TINY"):
-        form = _form_of(big_sink)
-        plan = _find_plan(form.sink, big_sink)
-        became, items = _instantiate(plan, form)
-        if visible is not None:
-            became = visible(became)
-        planned = memory_planner(items)
+    form = _form_of(big_sink)
+    plan = _find_plan(form.sink, big_sink)
+    became, items = _instantiate(plan, form)
+    if visible is not None:
+        became = visible(became)
+    planned = memory_planner(items)
     if DEBUG >= 3 and len(planned) > 1:
         print(f"scheduled {len(planned)} kernels")
     return became, planned, {name: v for name, v in form.var_vals.items() if name in plan.variables}

@@ -20,7 +20,14 @@ from weakref import WeakKeyDictionary
 from tinygrad._core import BottomUpGate, PatternMatcher, UOp, fired_rule
 from tinygrad._core import graph_rewrite as core_rewrite
 from tinygrad._core import graph_rewrite_map as core_rewrite_map
-from tinygrad.helpers import CAPTURE_PROCESS_REPLAY, VIZ, ContextVar, TracingKey, cpu_profile
+from tinygrad.helpers import (
+    CAPTURE_PROCESS_REPLAY,
+    PROFILE,
+    VIZ,
+    ContextVar,
+    TracingKey,
+    cpu_profile,
+)
 from tinygrad.uop import Ops
 
 TRACK_MATCH_STATS = ContextVar("TRACK_MATCH_STATS", 2 if VIZ else 0)
@@ -142,18 +149,23 @@ def track_rewrites(name: Callable[..., str | TracingKey] | bool = True, replay: 
         @functools.wraps(func)
         def tracked(*args, **kwargs):
             if not tracing():
-                return func(*args, **kwargs)
+                return func(*args, **kwargs) if not PROFILE else timed(args, kwargs)
+            _new_group(first_key())
+            return timed(args, kwargs, group=len(tracked_keys) - 1)
+
+        def first_key() -> TracingKey:
             plain = name if isinstance(name, str) else func.__name__
-            key = TracingKey(plain if callable(name) else _numbered(plain), (), None)
-            _new_group(key)
-            place = len(tracked_keys) - 1
-            with cpu_profile(key, "TINY") as event:
+            return TracingKey(plain if callable(name) else _numbered(plain))
+
+        def timed(args: tuple, kwargs: dict, group: int | None = None):
+            """The call as one range of the profile, which has the name of the group."""
+            with cpu_profile(first_key() if group is None else tracked_keys[group]) as event:
                 ret = func(*args, **kwargs)
-            final = _result_name(name, func, ret, args, kwargs)
-            if final is not None:
-                tracked_keys[place] = final
-                if event is not None:
+                final = _result_name(name, func, ret, args, kwargs)
+                if final is not None:
                     event.name = final
+                    if group is not None:
+                        tracked_keys[group] = final
             return ret
 
         vars(tracked)["replayable"] = replay
