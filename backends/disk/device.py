@@ -17,15 +17,19 @@ from tinygrad.device import Allocator, BufferSpec, Compiled
 
 @dataclass(frozen=True)
 class DiskBuffer:
-    """`size` bytes, `offset` bytes into the file of `device`."""
+    """`size` bytes, `offset` bytes into a mapped file.
 
-    device: DiskDevice
+    It keeps the map it was made with: where another file takes the place of this one, as when a checkpoint
+    is saved anew, it goes on to hold what it held.
+    """
+
+    mapping: mmap.mmap
     size: int
     offset: int = 0
 
     def bytes(self) -> memoryview:
         """The mapped bytes. They change with the file."""
-        return self.device.map[self.offset : self.offset + self.size]
+        return memoryview(self.mapping)[self.offset : self.offset + self.size]
 
 
 class DiskAllocator(Allocator["DiskDevice"]):
@@ -35,8 +39,7 @@ class DiskAllocator(Allocator["DiskDevice"]):
     pickles_content = False
 
     def _alloc(self, size: int, options: BufferSpec) -> DiskBuffer:
-        self.dev.hold(size)
-        return DiskBuffer(self.dev, size)
+        return DiskBuffer(self.dev.hold(size), size)
 
     def _free(self, opaque: DiskBuffer, options: BufferSpec) -> None:
         self.dev.release()
@@ -51,7 +54,7 @@ class DiskAllocator(Allocator["DiskDevice"]):
         dest[:] = src.bytes()
 
     def _offset(self, buf: DiskBuffer, size: int, offset: int) -> DiskBuffer:
-        return DiskBuffer(buf.device, size, buf.offset + offset)
+        return DiskBuffer(buf.mapping, size, buf.offset + offset)
 
 
 def _no_kernels(name: str, lib: bytes):
@@ -66,8 +69,9 @@ class DiskDevice(Compiled):
     def __init__(self, device: str):
         self.path = device.partition(":")[2]
         self._holders = 0
-        self._size = 0
         self._mapping: mmap.mmap | None = None
+        # which file is mapped, and how large it was: its path may come to name another
+        self._mapped: tuple[int, int, int] | None = None
         super().__init__(device, DiskAllocator(self), None, _no_kernels)
 
     @property
@@ -77,19 +81,27 @@ class DiskDevice(Compiled):
             raise RuntimeError(f"{self.device} is not mapped: its buffer was freed")
         return memoryview(self._mapping)
 
-    def hold(self, size: int) -> None:
-        """Maps the file with at least `size` bytes. Raises OSError with its path where that fails."""
-        if self._mapping is None or size > self._size:
-            self._mapping, self._size = self._open_map(size)
+    def hold(self, size: int) -> mmap.mmap:
+        """The file, mapped with at least `size` bytes. Raises OSError with its path where that fails."""
+        if self._mapping is None or size > len(self._mapping) or self._identity() != self._mapped:
+            self._mapping, self._mapped = self._open_map(size), self._identity()
         self._holders += 1
+        return self._mapping
+
+    def _identity(self) -> tuple[int, int, int] | None:
+        try:
+            info = os.stat(self.path)
+        except OSError:
+            return None
+        return info.st_dev, info.st_ino, info.st_size
 
     def release(self) -> None:
         """One buffer fewer; the map goes with the last (and with the last view somebody still has)."""
         self._holders -= 1
         if self._holders == 0:
-            self._mapping, self._size = None, 0
+            self._mapping = self._mapped = None
 
-    def _open_map(self, size: int) -> tuple[mmap.mmap, int]:
+    def _open_map(self, size: int) -> mmap.mmap:
         if not self.path:
             raise OSError("a DISK device needs the path of its file, as in DISK:/tmp/weights")
         fd = self._open_file()
@@ -101,7 +113,7 @@ class DiskDevice(Compiled):
                 have = size
             writable = os.access(self.path, os.W_OK)
             access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
-            return mmap.mmap(fd, have, access=access), have
+            return mmap.mmap(fd, have, access=access)
         finally:
             os.close(fd)
 

@@ -16,10 +16,10 @@ from onnx import numpy_helper  # noqa: E402
 from onnx.backend.test.loader import load_model_tests  # noqa: E402
 
 WORD = os.getenv("ONNX_FILTER", "")
-# element types that NumPy and the devices lack, random results, image files, derivatives of graphs
+# element types that NumPy and the devices lack, random results, derivatives of graphs
 UNSUPPORTED = (
     "FLOAT8", "BFLOAT16", "FLOAT4", "INT4", "UINT4", "INT2", "E8M0", "float8", "e4m3", "e5m2", "float4",
-    "int4", "uint4", "bernoulli", "training_dropout", "image_decoder", "gradient",
+    "int4", "uint4", "bernoulli", "training_dropout", "gradient",
 )  # fmt: skip
 # stored results that are wrong (a state of Adam, a norm of zeros, int8 that wraps), or that later versions
 # of the standard changed and ONNX Runtime never gave (heads in groups, causal masks behind a cache,

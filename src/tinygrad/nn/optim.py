@@ -81,12 +81,14 @@ class Optimizer:
         Tensor.realize(*self.schedule_step())
 
     def _gradients(self) -> list[Tensor]:
+        found = []
         for i, p in enumerate(self.params):
             if p.grad is None:
                 raise AssertionError(
                     f"parameter {i} of shape {p.shape} has no gradient: call backward() first"
                 )
-        return [p.grad for p in self.params]
+            found.append(p.grad)
+        return found
 
     def schedule_step(self) -> list[Tensor]:
         """Assigns the new values without running anything; returns the tensors to realize."""

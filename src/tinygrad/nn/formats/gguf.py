@@ -212,8 +212,8 @@ def gguf_load(tensor: Tensor) -> tuple[dict, dict[str, Tensor]]:
         name, rank = fields.text(), fields.number("I")
         if rank > 8:
             raise ValueError(f"tensor {name!r} has {rank} axes")
-        dims = [fields.number("Q") for _ in range(rank)]
-        entries.append((name, tuple(dims), fields.number("i"), fields.number("Q")))
+        sizes = tuple(fields.number("Q") for _ in range(rank))
+        entries.append((name, sizes, fields.number("i"), fields.number("Q")))
     alignment = metadata.get("general.alignment", 32)
     start = round_up(fields.stream.tell(), alignment)
     tensors = {}

@@ -1,108 +1,213 @@
 """PyTorch checkpoints: a pickle that names tensors, and their storages.
 
-Only what a state dict needs is unpickled; every other class becomes an inert placeholder, so that
-loading never runs code from the file. Three containers exist: zip (since 1.6), tar (before 0.1.10)
-and the plain stream between them.
+Three containers exist: zip (since 1.6), tar (before 0.1.10) and the plain stream between them. A list of
+globals is allowed, each with an inert stand-in of ours; everything else becomes an empty placeholder, so
+that loading never runs code from the file. Pickles are scanned before they are loaded, offsets and strides
+are checked against the storages.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
+import io
+import math
 import pickle
 import struct
+import tarfile
 import zipfile
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from tinygrad.dtype import DType, dtypes
 from tinygrad.nn.formats.archives import tar_extract, zip_extract
+from tinygrad.nn.formats.pickle_scan import scan
 from tinygrad.nn.formats.reading import TensorIO, accept_filename
 from tinygrad.tensor import Tensor
 
-_STORAGES: dict[str, DType] = {
+
+class _Kind(NamedTuple):
+    """A storage class or dtype of PyTorch; a tuple, which no pickle opcode can change."""
+
+    name: str
+    dtype: DType | None
+
+
+_STORAGES: dict[str, DType | None] = {
     "HalfStorage": dtypes.float16, "FloatStorage": dtypes.float32, "DoubleStorage": dtypes.float64,
     "BFloat16Storage": dtypes.bfloat16, "CharStorage": dtypes.int8, "ByteStorage": dtypes.uint8,
     "ShortStorage": dtypes.int16, "IntStorage": dtypes.int32, "LongStorage": dtypes.int64,
-    "BoolStorage": dtypes.bool,
+    "BoolStorage": dtypes.bool, "UntypedStorage": dtypes.uint8, "ComplexFloatStorage": None,
+    "ComplexDoubleStorage": None, "QInt8Storage": dtypes.int8, "QUInt8Storage": dtypes.uint8,
+    "QInt32Storage": dtypes.int32,
 }  # fmt: skip
+_DTYPES: dict[str, DType | None] = {
+    "float16": dtypes.float16, "half": dtypes.float16, "float32": dtypes.float32, "float": dtypes.float32,
+    "float64": dtypes.float64, "double": dtypes.float64, "bfloat16": dtypes.bfloat16,
+    "int8": dtypes.int8, "uint8": dtypes.uint8, "int16": dtypes.int16, "short": dtypes.int16,
+    "int32": dtypes.int32, "int": dtypes.int32, "int64": dtypes.int64, "long": dtypes.int64,
+    "uint16": dtypes.uint16, "uint32": dtypes.uint32, "uint64": dtypes.uint64, "bool": dtypes.bool,
+    "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2, "complex64": None, "complex128": None,
+}  # fmt: skip
+_MAX_RANK = 64
 
 
 class _Placeholder:
-    """Stands for an object of a class that is not loaded."""
+    """Stands for an object of a class that is not loaded; takes what a pickle gives it."""
 
     def __init__(self, *args, **kwargs):
-        self.args, self.kwargs = args, kwargs
+        self.args, self.kwargs, self.items = args, kwargs, []
 
     def __setstate__(self, state):
         self.state = state
 
+    def append(self, value):
+        """Part of a list."""
+        self.__dict__.setdefault("items", []).append(value)
 
-def _strided(flat: Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+    def extend(self, values):
+        """Part of a list."""
+        self.__dict__.setdefault("items", []).extend(values)
+
+    def __setitem__(self, key, value):
+        self.append((key, value))
+
+
+class _Storage(NamedTuple):
+    """The elements of a storage: nothing before they are known (the first pass of a plain stream)."""
+
+    flat: Tensor | None
+    kind: _Kind
+
+
+def _checked_numbers(
+    offset: Any, size: Any, stride: Any
+) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride) or len(size) > _MAX_RANK:
+        raise ValueError(f"a tensor of {len(size)} axes has {len(stride)} strides")
+    if not all(type(n) is int and n >= 0 for n in (offset, *size, *stride)):
+        raise ValueError(f"a tensor has offset {offset!r}, shape {size!r} and strides {stride!r}")
+    if math.prod(n for n in size if n) >= 1 << 63:
+        raise ValueError(f"a tensor has the shape {size}, which no tensor can have")
+    return offset, size, stride
+
+
+def strided(flat: Tensor, offset: Any, size: Any, stride: Any) -> Tensor:
     """The view of `flat` with the given strides. Raises ValueError where it leaves the storage."""
+    offset, size, stride = _checked_numbers(offset, size, stride)
     if 0 in size:
         return Tensor.empty(*size, dtype=flat.dtype)
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride)) + 1
-    if offset < 0 or min(stride, default=0) < 0 or reach > flat.shape[0]:
+    if reach > flat.shape[0]:
         raise ValueError(
             f"a tensor of {size} with strides {stride} reaches {reach} of {flat.shape[0]}"
         )
+    # an axis without stride repeats what is there
+    own = [n if s else 1 for n, s in zip(size, stride)]
     # axes by falling stride: a permuted dense tensor is a plain block of memory
-    order = sorted(range(len(size)), key=lambda i: (-stride[i], i))
+    order = sorted(range(len(own)), key=lambda i: (-stride[i] if own[i] > 1 else 0, i))
     dense, expected = True, 1
     for i in reversed(order):
-        dense = dense and (size[i] == 1 or stride[i] == expected)
-        expected *= size[i]
+        dense = dense and (own[i] == 1 or stride[i] == expected)
+        expected *= own[i]
     if dense:
-        block = flat[offset : offset + expected].reshape([size[i] for i in order])
-        return (
-            block.permute([order.index(i) for i in range(len(size))]) if size else block.reshape(())
+        block = flat[offset : offset + expected].reshape([own[i] for i in order])
+        view = (
+            block.permute([order.index(i) for i in range(len(own))]) if own else block.reshape(())
         )
-    index = Tensor([offset])
-    for n, s in zip(size, stride):
-        index = index.unsqueeze(-1) + Tensor.arange(n) * s
-    return flat.to(None)[index.reshape(size)]
+    else:
+        index = Tensor([offset], dtype=dtypes.int64)
+        for n, s in zip(own, stride):
+            index = index.unsqueeze(-1) + Tensor.arange(n, dtype=dtypes.int64) * s
+        view = flat.to(None)[index.reshape(own)]
+    return view.expand(size) if tuple(own) != size else view
+
+
+def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Any:
+    if not isinstance(storage, _Storage):
+        raise pickle.UnpicklingError(f"a tensor has {type(storage).__name__} as storage")
+    if storage.kind.dtype is None:
+        raise ValueError(f"a tensor is of {storage.kind.name}, which has no dtype")
+    return None if storage.flat is None else strided(storage.flat, offset, size, stride)
+
+
+def _typed_tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> Any:
+    """A tensor whose dtype is not that of its storage: (requires_grad, hooks, dtype, ...) follow."""
+    kind = rest[2] if len(rest) > 2 else None
+    if not isinstance(kind, _Kind) or not isinstance(storage, _Storage):
+        raise pickle.UnpicklingError(f"a tensor has the dtype {kind!r}")
+    if kind.dtype is None:
+        raise ValueError(f"a tensor is of {kind.name}, which has no dtype")
+    if storage.flat is None:
+        return None
+    return strided(_elements(storage.flat, kind.dtype), offset, size, stride)
+
+
+def _elements(raw: Tensor, dtype: DType) -> Tensor:
+    """Bytes as elements; a few that are left over at the end belong to none."""
+    count = raw.nbytes() // dtype.itemsize
+    if not count:
+        return Tensor.empty(0, dtype=dtype)
+    return raw if raw.dtype is dtype else raw[: count * dtype.itemsize].bitcast(dtype)
+
+
+def _first(value: Any, *_: Any) -> Any:
+    return value
+
+
+# module and name -> what stands for it
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("collections", "OrderedDict"): collections.OrderedDict,
+    ("torch", "Size"): tuple, ("builtins", "set"): set, ("__builtin__", "set"): set,
+    ("torch._utils", "_rebuild_tensor"): _tensor, ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): _typed_tensor,
+    ("torch._utils", "_rebuild_parameter"): _first,
+    ("torch._utils", "_rebuild_parameter_with_state"): _first,
+    ("torch.nn.parameter", "Parameter"): _first,
+}  # fmt: skip
 
 
 class _Reader(pickle.Unpickler):
-    """Unpickles a state dict; `storage(key, dtype, count)` gives the elements of a storage."""
+    """Unpickles a state dict; `persistent` gives what a reference stands for."""
 
-    def __init__(self, stream, storage: Callable[[Any, DType, int], Any]):
-        super().__init__(stream)
-        self._storage = storage
+    def __init__(self, stream: Any, persistent: Callable[[Any], Any]):
+        super().__init__(io.BytesIO(scan(stream)), encoding="utf-8")
+        self._persistent = persistent
 
     def find_class(self, module: str, name: str) -> Any:
-        if module in ("torch", "torch.cuda") and name in _STORAGES:
-            return _STORAGES[name]
-        if (module, name) == ("collections", "OrderedDict"):
-            return collections.OrderedDict
-        if module == "torch._utils" and name in ("_rebuild_tensor", "_rebuild_tensor_v2"):
-            return self._tensor
-        if module == "torch._utils" and name == "_rebuild_parameter":
-            return lambda data, *_: data
-        return type(name, (_Placeholder,), {})
-
-    def _tensor(self, storage, offset, size, stride, *_) -> Any:
-        if callable(storage):
-            # filled in once the stream's storages are read
-            return lambda: _strided(storage(), offset, tuple(size), tuple(stride))
-        return _strided(storage, offset, tuple(size), tuple(stride))
+        if (module, name) in _ALLOWED:
+            return _ALLOWED[module, name]
+        if module in ("torch", "torch.cuda", "torch.storage") and name in _STORAGES:
+            return _Kind(name, _STORAGES[name])
+        if module == "torch" and name in _DTYPES:
+            return _Kind(name, _DTYPES[name])
+        return type(name.rpartition(".")[2] or "Unnamed", (_Placeholder,), {"__module__": module})
 
     def persistent_load(self, pid: Any) -> Any:
-        kind, dtype, key, _, count, *_ = pid
-        if kind != "storage" or not isinstance(dtype, DType):
-            raise pickle.UnpicklingError(f"unknown reference {pid!r} in the checkpoint")
-        return self._storage(key, dtype, count)
+        if isinstance(pid, tuple) and len(pid) > 1 and pid[0] == "module":
+            # a class along with its source text, which is not looked at
+            return pid[1]
+        return self._persistent(pid)
 
 
-def _resolved(obj: Any) -> Any:
-    """`obj` with delayed tensors made, in dictionaries and lists."""
-    if isinstance(obj, dict):
-        for key, value in obj.items():
-            obj[key] = _resolved(value)
-        return obj
-    if isinstance(obj, (list, tuple)):
-        return type(obj)(_resolved(value) for value in obj)
-    return obj() if callable(obj) and not isinstance(obj, type) else obj
+def _plain(stream: Any) -> Any:
+    """An object of plain data."""
+    return _Reader(stream, lambda pid: None).load()
+
+
+def _storage_reference(pid: Any) -> tuple[_Kind, str, int, Any]:
+    """Kind, key, number of elements and view of a reference to a storage."""
+    if (
+        not isinstance(pid, tuple)
+        or len(pid) < 5
+        or pid[0] != "storage"
+        or not isinstance(pid[1], _Kind)
+    ):
+        raise pickle.UnpicklingError(f"unknown reference {str(pid)[:200]} in the checkpoint")
+    if not isinstance(pid[2], (str, int)) or type(pid[4]) is not int or pid[4] < 0:
+        raise pickle.UnpicklingError(f"unknown reference {str(pid)[:200]} in the checkpoint")
+    return pid[1], str(pid[2]), pid[4], pid[5] if len(pid) > 5 else None
 
 
 def _load_zip(t: Tensor) -> Any:
@@ -111,76 +216,143 @@ def _load_zip(t: Tensor) -> Any:
     if inner is None:
         raise ValueError(f"no data.pkl in the checkpoint, which has {sorted(files)[:8]}")
     folder = inner[: -len("data.pkl")]
+    order = files.get(f"{folder}byteorder")
+    if order is not None and order.data().tobytes().strip() == b"big":
+        raise ValueError(
+            "the checkpoint was written with big-endian numbers, which is not supported"
+        )
 
-    def storage(key, dtype: DType, count: int) -> Tensor:
-        raw = files[f"{folder}data/{key}"]
-        return raw.bitcast(dtype) if raw.shape[0] else Tensor.empty(0, dtype=dtype)
+    def persistent(pid: Any) -> _Storage:
+        kind, key, count, _ = _storage_reference(pid)
+        raw = files.get(f"{folder}data/{key}")
+        if raw is None:
+            raise ValueError(f"storage {key!r} is not in the checkpoint")
+        elements = raw if kind.dtype is None else _elements(raw, kind.dtype)
+        if kind.dtype is not None and elements.shape[0] < count:
+            raise ValueError(f"storage {key!r} has {elements.shape[0]} elements, expected {count}")
+        return _Storage(elements, kind)
 
-    return _Reader(TensorIO(files[inner]), storage).load()
+    return _Reader(TensorIO(files[inner]), persistent).load()
 
 
 def _load_stream(t: Tensor) -> Any:
-    """Magic number, protocol, system, the object, the keys of its storages, then the storages."""
+    """Magic number, protocol, system, the object, the keys of its storages, then the storages.
+
+    The storages lie behind the object, so it is read twice: first for their kinds, then with them.
+    """
     stream = TensorIO(t)
     for _ in range(3):
-        pickle.Unpickler(stream).load()
-    wanted: dict[Any, DType] = {}
-    ready: dict[Any, Tensor] = {}
+        _plain(stream)
+    start = stream.tell()
+    kinds: dict[str, _Kind] = {}
 
-    def storage(key, dtype: DType, count: int):
-        wanted[key] = dtype
-        return lambda: ready[key]
+    def noted(pid: Any) -> _Storage:
+        kind, key, _, _ = _storage_reference(pid)
+        kinds[key] = kind
+        return _Storage(None, kind)
 
-    obj = _Reader(stream, storage).load()
-    for key in pickle.Unpickler(stream).load():
-        (count,) = struct.unpack("<q", stream.read(8))
-        start = stream.tell()
-        end = start + count * wanted[key].itemsize
-        if end > t.shape[0]:
-            raise EOFError(
-                f"storage {key!r} lies at {start}..{end} of a file of {t.shape[0]} bytes"
-            )
-        ready[key] = t[start:end].bitcast(wanted[key])
-        stream.seek(end)
-    return _resolved(obj)
+    _Reader(stream, noted).load()
+    ready = {}
+    for key in map(str, _plain(stream)):
+        if key not in kinds:
+            raise pickle.UnpicklingError(f"storage {key!r} belongs to no tensor")
+        ready[key] = _next_storage(t, stream, kinds[key], key)
+
+    def found(pid: Any) -> _Storage:
+        kind, key, count, view = _storage_reference(pid)
+        if key not in ready:
+            raise ValueError(f"storage {key!r} is not in the checkpoint")
+        flat = ready[key]
+        if isinstance(view, tuple) and len(view) == 3:
+            flat = strided(flat, view[1], (view[2],), (1,))
+        return _Storage(flat, kind)
+
+    stream.seek(start)
+    return _Reader(stream, found).load()
+
+
+def _exactly(stream: TensorIO, count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) != count:
+        raise EOFError(f"the file ends within a field of {count} bytes")
+    return data
+
+
+def _next_storage(t: Tensor, stream: TensorIO, kind: _Kind, key: str) -> Tensor:
+    """The storage at the position of the stream: a count, then the elements."""
+    (count,) = struct.unpack("<q", _exactly(stream, 8))
+    start = stream.tell()
+    width = 1 if kind.dtype is None else kind.dtype.itemsize
+    end = start + count * width
+    if count < 0 or end > t.shape[0]:
+        raise EOFError(f"storage {key!r} lies at {start}..{end} of a file of {t.shape[0]} bytes")
+    stream.seek(end)
+    return _elements(t[start:end], kind.dtype or dtypes.uint8)
 
 
 def _load_tar(t: Tensor) -> Any:
     files = tar_extract(t)
+    missing = {"storages", "tensors", "pickle"} - files.keys()
+    if missing:
+        raise ValueError(f"the checkpoint lacks {sorted(missing)}, it has {sorted(files)[:8]}")
     ready: dict[Any, Tensor] = {}
     stream = TensorIO(files["storages"])
-    for _ in range(pickle.Unpickler(stream).load()):
-        key, _, name = _Reader(stream, lambda *_: None).load()
-        dtype = name if isinstance(name, DType) else _STORAGES[name.__name__]
-        (count,) = struct.unpack("<q", stream.read(8))
-        start = stream.tell()
-        ready[key] = files["storages"][start : start + count * dtype.itemsize].bitcast(dtype)
-        stream.seek(start + count * dtype.itemsize)
+    for _ in range(_plain(stream)):
+        key, _, kind = _plain(stream)
+        if not isinstance(kind, _Kind):
+            raise pickle.UnpicklingError(f"storage {key!r} is of {kind!r}")
+        ready[key] = _next_storage(files["storages"], stream, kind, key)
+    # views of storages: (key, key of the whole, offset, size)
+    for key, root, offset, count in (
+        _plain(stream) if stream.tell() < len(files["storages"]) else []
+    ):
+        ready[key] = strided(ready[root], offset, (count,), (1,))
     tensors: dict[Any, Tensor] = {}
     stream = TensorIO(files["tensors"])
-    for _ in range(pickle.Unpickler(stream).load()):
-        key, storage_key, _ = pickle.Unpickler(stream).load()
-        (rank,) = struct.unpack("<ixxxx", stream.read(8))
-        size = struct.unpack(f"<{rank}q", stream.read(8 * rank))
-        stride = struct.unpack(f"<{rank}q", stream.read(8 * rank))
-        (offset,) = struct.unpack("<q", stream.read(8))
-        tensors[key] = _strided(ready[storage_key], offset, size, stride)
-    reader = _Reader(TensorIO(files["pickle"]), lambda *_: None)
-    reader.persistent_load = lambda pid: tensors[pid]  # type: ignore[method-assign]
-    return reader.load()
+    for _ in range(_plain(stream)):
+        key, storage_key, _ = _plain(stream)
+        (rank,) = struct.unpack("<ixxxx", _exactly(stream, 8))
+        if not 0 <= rank <= _MAX_RANK:
+            raise ValueError(f"tensor {key!r} has {rank} axes")
+        size = struct.unpack(f"<{rank}q", _exactly(stream, 8 * rank))
+        stride = struct.unpack(f"<{rank}q", _exactly(stream, 8 * rank))
+        (offset,) = struct.unpack("<q", _exactly(stream, 8))
+        tensors[key] = strided(ready[storage_key], offset, size, stride)
+    return _Reader(TensorIO(files["pickle"]), lambda pid: tensors[pid]).load()
+
+
+@contextlib.contextmanager
+def _as_damage() -> Iterator[None]:
+    """What a damaged pickle makes the unpickler stumble over, as an UnpicklingError."""
+    known = (ValueError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile, tarfile.TarError)
+    try:
+        yield
+    except known:
+        raise
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        struct.error,
+        RuntimeError,
+    ) as error:
+        raise pickle.UnpicklingError(f"the checkpoint is damaged: {error!r}") from error
 
 
 @accept_filename
 def torch_load(t: Tensor) -> dict[str, Tensor]:
     """The object saved by `torch.save`, its tensors on the device of `t`.
 
-    Raises ValueError, EOFError, zipfile.BadZipFile or pickle.UnpicklingError for a damaged file.
+    Objects of classes that are not known come back as inert placeholders. Raises ValueError, EOFError,
+    zipfile.BadZipFile, tarfile.TarError or pickle.UnpicklingError for a damaged file.
     """
-    head = t[: min(262, t.shape[0])].data().tobytes()
-    if head[:2] == b"PK":
-        return _load_zip(t)
-    if head[257:262] == b"ustar":
-        return _load_tar(t)
-    if zipfile.is_zipfile(TensorIO(t)):
-        return _load_zip(t)
-    return _load_stream(t)
+    head = t[: min(262, t.shape[0])].data().tobytes() if t.shape[0] else b""
+    with _as_damage():
+        if head[:2] == b"PK":
+            return _load_zip(t)
+        if head[257:262] == b"ustar":
+            return _load_tar(t)
+        if zipfile.is_zipfile(TensorIO(t)):
+            return _load_zip(t)
+        return _load_stream(t)

@@ -152,4 +152,5 @@ def to_python_const(
         return t
     if t.dtype is dtypes.uint8:
         return t.data().tobytes()
-    return [] if 0 in t.shape else t.tolist()
+    numbers: Any = [] if 0 in t.shape else t.tolist()
+    return numbers

@@ -194,9 +194,8 @@ class ModelReader:
                 optional or "optional_type" in message,
                 sequence or "sequence_type" in message,
             )
-            message = message.get("optional_type", message.get("sequence_type")).get(
-                "elem_type", {}
-            )
+            kind = "optional_type" if "optional_type" in message else "sequence_type"
+            message = message[kind].get("elem_type", {})
         tensor = message.get("tensor_type", message.get("sparse_tensor_type", {}))
         dims = tensor.get("shape", {}).get("dim", [])
         shape = tuple(d.get("dim_value", d.get("dim_param", "")) for d in dims)
@@ -217,7 +216,8 @@ class ModelReader:
         if message.get("data_location", 0) == _EXTERNAL:
             weight = self._external(message, dtype, shape)
         elif "raw_data" in message:
-            weight = Weight(self.reader.tensor, *message["raw_data"], dtype, shape)
+            begin, end = message["raw_data"]
+            weight = Weight(self.reader.tensor, begin, end, dtype, shape)
         else:
             return _plain(_typed(message, kind, dtype, shape, name), dtype)
         count = math.prod(shape)

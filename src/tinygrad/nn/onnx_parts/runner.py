@@ -48,7 +48,7 @@ class Context:
 
     def run(self, graph: Graph, inputs: list[Any]) -> list[Any]:
         """The outputs of `graph` for `inputs`, in the order it declares them."""
-        own = dict(zip(graph.inputs, inputs))
+        own: dict[Any, Any] = dict(zip(graph.inputs, inputs))
         return self.runner._run_graph(graph, ChainMap(own, self.scope), self.depth + 1)
 
 
@@ -208,7 +208,7 @@ class OnnxRunner:
         return bound
 
     # *** running ***
-    def __call__(self, inputs: dict[str, Any], debug: int = DEBUG) -> dict[str, Any]:
+    def __call__(self, inputs: dict[str, Any], debug: int | ContextVar = DEBUG) -> dict[str, Any]:
         """The outputs by name for inputs by name (tensors, arrays, numbers, lists for sequences).
 
         `debug` 1 prints each node, 2 also the shapes that go in and out. Raises RuntimeError for a missing
@@ -308,7 +308,8 @@ class OnnxRunner:
         return list(result) if isinstance(result, tuple) else [result]
 
     def _call_function(self, function: Function, inputs, options, depth: int) -> list[Any]:
-        scope = ChainMap(dict(zip(function.inputs, inputs)), {})
+        own: dict[Any, Any] = dict(zip(function.inputs, inputs))
+        scope = ChainMap(own, {})
         for name in function.inputs[len(inputs) :]:
             scope[name] = None
         for name, default in function.defaults.items():

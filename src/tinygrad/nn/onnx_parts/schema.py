@@ -126,7 +126,8 @@ def decode(reader: PBBufferedReader, message: str, depth: int = 0) -> dict[str, 
     """
     if depth > MAX_DEPTH:
         raise ValueError(f"messages are nested more than {MAX_DEPTH} deep")
-    fields, found = MESSAGES[message], {}
+    fields = MESSAGES[message]
+    found: dict[str, Any] = {}
     while reader.tell() < reader.limit:
         number, wire_type = reader.tag()
         if number not in fields:

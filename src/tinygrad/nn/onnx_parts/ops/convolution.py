@@ -252,7 +252,7 @@ def _bilinear(planes: Tensor, y: Tensor, x: Tensor) -> Tensor:
     n, channels, height, width = planes.shape
     flat = planes.reshape(n, channels, height * width)
     top, left = y.floor(), x.floor()
-    total = None
+    total: Any = None
     for dy, dx in itertools.product((0, 1), (0, 1)):
         row, column = (top + dy).cast(dtypes.int32), (left + dx).cast(dtypes.int32)
         weight = (1 - (y - (top + dy)).abs()) * (1 - (x - (left + dx)).abs())

@@ -89,7 +89,7 @@ def power(a: Tensor, b: Tensor) -> Tensor:
     return (b < 0).where(((a == 1) | ((a == -1) & (b & 1 == 0))).cast(a.dtype), result)
 
 
-for _name, _function in {
+_binary: dict[str, Callable[[Any, Any], Any]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
     "Mul": lambda a, b: a * b,

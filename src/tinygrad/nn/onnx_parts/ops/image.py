@@ -6,6 +6,7 @@ NumPy; each axis is then one gather (nearest) or one product with a matrix of we
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 
@@ -230,7 +231,9 @@ def grid_sample(x: Tensor, grid: Tensor, align_corners: int = 0, mode: str = "li
         axis_taps.append(_axis_taps(place, mode))
     total = None
     for taps in itertools.product(*axis_taps):
-        index, weight, inside = None, None, None
+        index: Any = None
+        weight: Any = None
+        inside: Any = None
         for (place, share), size in zip(taps, sizes):
             whole = _kept_inside(place, size, padding_mode, align_corners)
             fits = (whole >= 0) & (whole <= size - 1)
@@ -345,3 +348,24 @@ def max_roi_pool(
             cells.append(Tensor.zeros(x.shape[1], dtype=x.dtype) if empty else area.max((1, 2)))
         results.append(cells[0].stack(*cells[1:], dim=1).reshape(-1, *pooled_shape))
     return results[0].stack(*results[1:])
+
+
+@operator("ImageDecoder")
+def image_decoder(encoded: Tensor, pixel_format: str = "RGB") -> Tensor:
+    """The pixels (height, width, channels) of an image file, none where it cannot be decoded.
+
+    Raises ImportError where Pillow, which decodes it, is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("ImageDecoder needs Pillow: pip install pillow") from error
+    mode = "L" if pixel_format == "Grayscale" else "RGB"
+    try:
+        with Image.open(io.BytesIO(encoded.data().tobytes())) as image:
+            pixels = np.array(image.convert(mode), dtype=np.uint8)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        pixels = np.zeros((0, 0, 3) if mode == "RGB" else (0, 0), dtype=np.uint8)
+    if mode == "L":
+        pixels = pixels[:, :, None]
+    return Tensor(np.ascontiguousarray(pixels[:, :, ::-1] if pixel_format == "BGR" else pixels))

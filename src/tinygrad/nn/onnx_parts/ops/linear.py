@@ -103,6 +103,7 @@ def matmul_n_bits(a: Tensor, b: Tensor, scales: Tensor, zero_points: Tensor | No
     blocks = -(-K // block_size)
     weights = _unpacked(b.reshape(N, blocks, -1), bits)[:, :, :block_size].cast(a.dtype)
     middle = float(1 << (bits - 1))
+    offset: Tensor | float
     if zero_points is None:
         offset = middle
     elif zero_points.dtype is dtypes.uint8:

@@ -56,7 +56,7 @@ def _activations(names, default, alphas, betas, clip, directions: int) -> list[l
 
 def _run(x: Tensor, step: Callable, states: list[Tensor], lengths: Tensor | None, reverse: bool):
     """Steps through time; entries that are over keep their states and give zeros."""
-    outputs: list[Tensor | None] = [None] * x.shape[0]
+    outputs: list[Any] = [None] * x.shape[0]
     order = range(x.shape[0])
     for t in reversed(order) if reverse else order:
         after = [state.contiguous() for state in step(x[t], states)]

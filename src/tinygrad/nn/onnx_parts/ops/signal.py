@@ -115,8 +115,10 @@ def short_time_fourier_transform(x: Tensor, frame_step, window: Tensor | None = 
     step = int(np.array(frame_step).item())
     if frame_length is not None:
         length = int(np.array(frame_length).item())
-    else:
+    elif window is not None:
         length = window.shape[0]
+    else:
+        raise ValueError("STFT needs a window or frame_length")
     signal = x if x.ndim == 3 else x.unsqueeze(-1)
     frames = signal.unfold(1, length, step).transpose(-1, -2)
     if window is not None:
@@ -125,8 +127,8 @@ def short_time_fourier_transform(x: Tensor, frame_step, window: Tensor | None = 
 
 
 # *** random numbers ***
-def _generator(seed: float | None) -> np.random.Generator | None:
-    return None if seed is None else np.random.default_rng(int(np.float32(seed).view(np.uint32)))
+def _generator(seed: float) -> np.random.Generator:
+    return np.random.default_rng(int(np.float32(seed).view(np.uint32)))
 
 
 def _uniform(shape, seed: float | None) -> Tensor:

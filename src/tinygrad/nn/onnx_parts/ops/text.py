@@ -98,10 +98,9 @@ _FALLBACKS = {"default_int64": -1, "default_string": "_Unused", "default_float":
 _ARRAYS = {"values_int64s": np.int64, "values_strings": object, "values_floats": np.float32}
 
 
-def _listed(value) -> list:
-    if isinstance(value, Tensor):
-        return value.tolist()
-    return value.tolist() if isinstance(value, np.ndarray) else list(value)
+def _listed(value: Any) -> list:
+    listed: Any = value.tolist if isinstance(value, (Tensor, np.ndarray)) else None
+    return list(value) if listed is None else listed()
 
 
 @operator("LabelEncoder", domain=Domain.ONNX_ML, since=2)
