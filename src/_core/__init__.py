@@ -10,6 +10,7 @@ from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, fired_rule,
 from tinygrad._core.node import UOp, check_table, get_hook, install, live_nodes, python_forms, set_hook
 from tinygrad._core.rewrite import DEBUG, graph_rewrite, graph_rewrite_map
 from tinygrad._core.slots import cached, derived, slot_number, uop_derived
+from tinygrad._core.sweep import arrange, loop_masks, rebuilt, set_structure, transform, with_bodies
 from tinygrad._core.values import set_default_dtype
 from tinygrad._core.walk import substitute
 
@@ -20,6 +21,7 @@ __all__ = [
     "PatternMatcher",
     "Rule",
     "UOp",
+    "arrange",
     "bind",
     "cached",
     "check_table",
@@ -31,13 +33,18 @@ __all__ = [
     "graph_rewrite_map",
     "install",
     "live_nodes",
+    "loop_masks",
     "match_all",
     "python_forms",
+    "rebuilt",
     "scaled_part",
     "set_default_dtype",
     "set_hook",
+    "set_structure",
     "slot_number",
     "substitute",
     "summands",
+    "transform",
     "uop_derived",
+    "with_bodies",
 ]

@@ -8,6 +8,7 @@ translation to NumPy and PyTorch types. Everything above the core uses this modu
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import enum
 import functools
@@ -146,6 +147,7 @@ class DType(metaclass=DTypeMetaClass):
         lane_name = self.name.replace(" ", "_")
         return DType(self.priority, self.itemsize * sz, f"{lane_name}{sz}", None, sz, self)
 
+    @functools.cache  # noqa: B019
     def ptr(self, size: int = -1, addrspace: AddrSpace = AddrSpace.GLOBAL) -> PtrDType:
         """A pointer to `size` elements of this type (-1: unknown)."""
         return PtrDType(
@@ -360,11 +362,11 @@ class dtypes:
     long = int64
 
     @staticmethod
-    def imageh(shp: tuple[int, ...]) -> ImageDType:
+    def imageh(shp: tuple[builtins.int, ...]) -> ImageDType:
         return _image("imageh", "e", 2, shp)
 
     @staticmethod
-    def imagef(shp: tuple[int, ...]) -> ImageDType:
+    def imagef(shp: tuple[builtins.int, ...]) -> ImageDType:
         return _image("imagef", "f", 4, shp)
 
     default_float: DType = float32

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_BRACKET = re.compile(r"[()]")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -57,12 +58,19 @@ def strip_parens(fst: str) -> str:
     """Drops one pair of parentheses that encloses the whole text."""
     if len(fst) < 2 or fst[0] != "(" or fst[-1] != ")":
         return fst
-    depth = 0
-    for position, char in enumerate(fst):
-        depth += (char == "(") - (char == ")")
-        if depth == 0 and position != len(fst) - 1:
+    inner = fst[1:-1]
+    closing = inner.find(")")
+    if closing < 0:
+        return fst if "(" in inner else inner
+    if "(" not in inner[:closing]:
+        # the first pair that closes is the one that fst opens with
+        return fst
+    depth = 1
+    for bracket in _BRACKET.findall(inner):
+        depth += 1 if bracket == "(" else -1
+        if depth == 0:
             return fst
-    return fst[1:-1] if depth == 0 else fst
+    return inner if depth == 1 else fst
 
 
 def to_function_name(s: str) -> str:

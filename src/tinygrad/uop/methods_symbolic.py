@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tinygrad._core import UOp
+from tinygrad._core import UOp, rebuilt
 from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.evaluate import python_alu
@@ -317,10 +317,7 @@ class SymbolicMethods(Installed):
         made: dict[UOp, UOp] = {}
         for u in self.toposort():
             found = dvars.get(u)
-            if found is None:
-                sources = tuple(made[s] for s in u.src)
-                found = u if sources == u.src else u.replace(src=sources)
-            made[u] = found
+            made[u] = rebuilt(u, made) if found is None else found
         return made[self]
 
     def sym_infer(self, var_vals: dict[str, int]) -> int:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tinygrad._core import Rule, bind, match_all
+from tinygrad._core import Rule, bind, match_all, set_structure
 from tinygrad.dtype import DType, dtypes
 from tinygrad.mixin import OpMixin
 from tinygrad.uop import GroupOp, Ops
@@ -21,6 +21,7 @@ from tinygrad.uop import GroupOp, Ops
 __all__ = ["UPat", "upat_compile"]
 
 bind(Ops, dtypes)
+set_structure(Ops)
 
 _OWN_FILES = (__file__, "<string>")
 _COMPARISONS = frozenset((Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ))
@@ -130,7 +131,7 @@ class UPat(OpMixin):
 
     def __repr__(self) -> str:
         if self.is_any:
-            return "UPat.any(" + ", ".join(map(repr, self.sources)) + ")"
+            return "UPat.any(" + ", ".join(map(repr, self.sources or ())) + ")"
         shown = []
         if self.op is not None:
             shown.append(
@@ -171,7 +172,7 @@ class UPat(OpMixin):
     @staticmethod
     def any(*src: UPat | tuple[UPat, ...] | list[UPat]) -> UPat:
         """What one of the alternatives matches, tried in this order."""
-        flat = src[0] if len(src) == 1 and isinstance(src[0], (tuple, list)) else src
+        flat: Any = src[0] if len(src) == 1 and isinstance(src[0], (tuple, list)) else src
         return UPat(src=tuple(flat), is_any=True)
 
     # ---- the same pattern with a name

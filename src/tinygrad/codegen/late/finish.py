@@ -110,19 +110,21 @@ def line_rewrite(lst: list[UOp], pm: PatternMatcher) -> list[UOp]:
     that no instruction uses afterwards are left out; so are repetitions.
     """
     stands_for: dict[UOp, UOp] = {}
-    lines: dict[UOp, None] = {}
-    changed = False
+    lines: list[UOp] = []
     for u in lst:
-        src = tuple(stands_for.get(s, s) for s in u.src)
-        current = u if src == u.src else u.replace(src=src)
+        current = u
+        if stands_for and not stands_for.keys().isdisjoint(u.src):
+            current = u.replace(src=tuple([stands_for.get(s, s) for s in u.src]))
         found = pm.rewrite(current)
-        node, instructions = (current, [current]) if found is None else found
-        changed |= found is not None
-        stands_for[u] = node
-        lines.update(dict.fromkeys(instructions))
-    if not changed:
-        return list(lines)
-    return _without_unused_addresses(list(lines))
+        if found is not None:
+            stands_for[u] = found[0]
+            lines += found[1]
+            continue
+        if current is not u:
+            stands_for[u] = current
+        lines.append(current)
+    once = list(dict.fromkeys(lines))
+    return _without_unused_addresses(once) if stands_for else once
 
 
 def _without_unused_addresses(lines: list[UOp]) -> list[UOp]:

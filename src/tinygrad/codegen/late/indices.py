@@ -8,6 +8,7 @@ last pass that builds index expressions.
 
 from __future__ import annotations
 
+from tinygrad._core import transform
 from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.ops import UOp
@@ -77,7 +78,4 @@ def _lower_node(u: UOp, src: list[UOp]) -> UOp:
 
 def lower_index_types(sink: UOp) -> UOp:
     """`sink` without `dtypes.index`."""
-    lowered: dict[UOp, UOp] = {}
-    for u in sink.toposort():
-        lowered[u] = _lower_node(u, [lowered[s] for s in u.src])
-    return lowered[sink]
+    return transform(sink, dtypes.index, _lower_node)

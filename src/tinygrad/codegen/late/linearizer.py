@@ -10,13 +10,16 @@ Called by the PROGRAM steps of `codegen` and by tools that want the list of a si
 
 from __future__ import annotations
 
+from tinygrad._core import arrange
 from tinygrad.codegen.late.loops import nest_ends
 from tinygrad.codegen.late.scopes import Scopes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
 
 # never instructions of their own
-_SILENT = {Ops.NOOP}
+_SILENT = frozenset({Ops.NOOP})
+# parameters and launch indices
+_HEADER = frozenset({Ops.DEFINE_GLOBAL, Ops.DEFINE_VAR, Ops.SPECIAL})
 
 
 class _LoopNest:
@@ -25,14 +28,10 @@ class _LoopNest:
     def __init__(self, sink: UOp):
         self.scopes = scopes = Scopes(sink)
         self.outer: dict[UOp, int] = {r: scopes.mask[r] & ~scopes.bit[r] for r in scopes.ranges}
-        self.needs_loop: set[UOp] = set()
         for u in scopes.order:
             if u.op is Ops.END:
                 self.outer[u.src[1]] |= scopes.mask[u]
-            if u.op is Ops.END or any(s in self.needs_loop for s in u.src):
-                self.needs_loop.add(u)
         self._close()
-        self._homes: dict[int, UOp | None] = {0: None}
         self.depth = {r: m.bit_count() for r, m in self.outer.items()}
 
     def _close(self) -> None:
@@ -52,43 +51,18 @@ class _LoopNest:
                 changed |= mask != self.outer[r]
                 self.outer[r] = mask
 
-    def home(self, u: UOp) -> UOp | None:
-        """The loop that `u` stands in, None for the top level."""
-        mask = self.scopes.mask[u]
-        if mask not in self._homes:
-            self._homes[mask] = max(self.scopes.members(mask), key=self.depth.__getitem__)
-        return self._homes[mask]
+    def home(self, mask: int) -> UOp | None:
+        """The loop that a node inside the loops of `mask` stands in, None for the top level."""
+        return max(self.scopes.members(mask), key=self.depth.__getitem__) if mask else None
 
 
-def _visit_order(sink: UOp, needs_loop: set[UOp]) -> list[UOp]:
-    """Sources before users; among the sources of a node, those that contain a loop first."""
-    seen: set[UOp] = set()
-    order: list[UOp] = []
-    stack = [(sink, False)]
-    while stack:
-        u, ready = stack.pop()
-        if ready:
-            order.append(u)
-            continue
-        if u in seen:
-            continue
-        seen.add(u)
-        stack.append((u, True))
-        # the last pushed is visited first
-        stack.extend((s, False) for s in reversed(u.src) if s not in needs_loop)
-        stack.extend((s, False) for s in reversed(u.src) if s in needs_loop)
-    return order
-
-
-def _header_key(u: UOp) -> tuple | None:
+def _header_key(u: UOp) -> tuple:
     """Parameters and launch indices come first, in argument order; core_id is the last argument."""
     if u.op is Ops.DEFINE_GLOBAL:
         return 0, False, u.arg
     if u.op is Ops.DEFINE_VAR:
         return 1, u.arg is not None and u.arg[0] == "core_id", str(u.arg)
-    if u.op is Ops.SPECIAL:
-        return 2, False, u.arg
-    return None
+    return 2, False, u.arg
 
 
 def linearize(sink: UOp) -> list[UOp]:
@@ -98,28 +72,12 @@ def linearize(sink: UOp) -> list[UOp]:
     """
     sink = nest_ends(sink)
     nest = _LoopNest(sink)
-    top: list[UOp] = []
-    bodies: dict[UOp, list[UOp]] = {}
-    header: list[tuple[tuple, UOp]] = []
-    for u in _visit_order(sink, nest.needs_loop):
-        if u.op is Ops.RANGE or u.op in _SILENT:
-            continue
-        home = nest.home(u)
-        block = top if home is None else bodies.setdefault(home, [])
-        if u.op is Ops.END:
-            block.append(u.src[1])
-            block.extend(bodies.pop(u.src[1], ()))
-            block.append(u)
-        elif home is None and (key := _header_key(u)) is not None:
-            # the end of a SPECIAL is part of its header
-            header.append((key, u))
-        else:
-            block.append(u)
-    if bodies:
-        open_loops = ", ".join(str(r.arg) for r in bodies)
+    top, heads, never_ended = arrange(sink, nest.scopes.mask, nest.home, _SILENT, _HEADER)
+    if never_ended:
+        open_loops = ", ".join(str(r.arg) for r in never_ended)
         raise RuntimeError(f"loops {open_loops} are never ended; close them with .end(range)")
-    header.sort(key=lambda entry: entry[0])
-    return _with_header([u for _, u in header], top)
+    # the end of a SPECIAL is part of its header
+    return _with_header(sorted(heads, key=_header_key), top)
 
 
 def _with_header(header: list[UOp], body: list[UOp]) -> list[UOp]:

@@ -7,6 +7,7 @@ small, and again in front of the linearizer for the loops of accumulators.
 
 from __future__ import annotations
 
+from tinygrad._core import rebuilt, with_bodies
 from tinygrad.codegen.late.scopes import Scopes, axis_order
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
@@ -14,17 +15,14 @@ from tinygrad.uop.ops import UOp
 
 def strip_ended(sink: UOp) -> UOp:
     """Takes out of every END what is no longer a range; an END without ranges is its statement."""
-    changed: dict[UOp, UOp] = {}
+    done: dict[UOp, UOp] = {}
     for u in sink.toposort():
-        src = tuple(changed.get(s, s) for s in u.src)
+        node = rebuilt(u, done)
         if u.op is Ops.END:
-            src = (src[0], *(s for s in src[1:] if s.op is Ops.RANGE))
-            if len(src) == 1:
-                changed[u] = src[0]
-                continue
-        if src != u.src:
-            changed[u] = u.replace(src=src)
-    return changed.get(sink, sink)
+            loops = tuple([s for s in node.src[1:] if s.op is Ops.RANGE])
+            node = node.replace(src=(node.src[0], *loops)) if loops else node.src[0]
+        done[u] = node
+    return done[sink]
 
 
 def nest_ends(sink: UOp) -> UOp:
@@ -58,25 +56,7 @@ def _split_ends(sink: UOp, ends: list[UOp]) -> UOp:
         for r in inner_first:
             nested = UOp(Ops.END, e.dtype, (nested, r), e.arg, e.tag)
         replaced[e] = nested
-    return _replace_nodes(sink, replaced)
-
-
-def _replace_nodes(sink: UOp, replaced: dict[UOp, UOp]) -> UOp:
-    """Rebuilds the graph with the bodies of `replaced`, whose own sources are rebuilt as well."""
-    done: dict[UOp, UOp] = {}
-    stack = [(sink, False)]
-    while stack:
-        u, ready = stack.pop()
-        if u in done:
-            continue
-        body = replaced.get(u, u)
-        if not ready:
-            stack.append((u, True))
-            stack.extend((s, False) for s in reversed(body.src) if s not in done)
-            continue
-        src = tuple(done[s] for s in body.src)
-        done[u] = body if src == body.src else body.replace(src=src)
-    return done[sink]
+    return with_bodies(sink, replaced)
 
 
 def _merge_ends(sink: UOp) -> UOp:
@@ -99,7 +79,7 @@ def _merge_ends(sink: UOp) -> UOp:
         bodies = [e.src[0] for e in ends]
         statements = [s for b in bodies for s in (b.src if b.op is Ops.GROUP else (b,))]
         joined = UOp(Ops.END, ends[0].dtype, (UOp.group(*dict.fromkeys(statements)), r))
-        sink = _replace_nodes(sink, dict.fromkeys(ends, joined))
+        sink = with_bodies(sink, dict.fromkeys(ends, joined))
 
 
 def _may_share_loop(end: UOp, ends: list[UOp], scopes: Scopes) -> bool:
@@ -128,7 +108,7 @@ def _renamed(root: UOp, r: UOp, fresh: UOp, scopes: Scopes) -> UOp:
 def _clone_range(sink: UOp, r: UOp, apart: list[UOp], scopes: Scopes) -> UOp:
     """Rebuilds the ENDs in `apart` over a copy of `r`."""
     fresh = r.replace(arg=(_fresh_axis(scopes), *r.arg[1:]))
-    return _replace_nodes(sink, {e: _renamed(e, r, fresh, scopes) for e in apart})
+    return with_bodies(sink, {e: _renamed(e, r, fresh, scopes) for e in apart})
 
 
 def separate_reduces(sink: UOp) -> UOp:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygrad._core import loop_masks
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
 
@@ -27,15 +28,6 @@ def axis_order(r: UOp) -> tuple:
     return ids, str(r.arg[-1])
 
 
-def ranges_closed_by(u: UOp) -> tuple[UOp, ...]:
-    """The ranges that end when statement `u` is done, looking through groups and barriers."""
-    if u.op is Ops.END:
-        return tuple(r for r in u.src[1:] if r.op is Ops.RANGE)
-    if u.op in (Ops.GROUP, Ops.BARRIER):
-        return tuple(r for s in u.src for r in ranges_closed_by(s))
-    return ()
-
-
 class Scopes:
     """Open loops of every node under `root`; masks index into `ranges`, in order of first visit."""
 
@@ -43,27 +35,7 @@ class Scopes:
         self.order = list(root.toposort())
         self.ranges = [u for u in self.order if u.op is Ops.RANGE]
         self.bit = {r: 1 << i for i, r in enumerate(self.ranges)}
-        self.mask: dict[UOp, int] = {}
-        for u in self.order:
-            self.mask[u] = self._mask_of(u)
-
-    def _mask_of(self, u: UOp) -> int:
-        mask = 0
-        for s in u.src:
-            mask |= self.mask[s]
-        if u.op is Ops.RANGE:
-            return mask | self.bit[u]
-        if u.op in (Ops.END, Ops.REDUCE):
-            return mask & ~self.bits(r for r in u.src[1:] if r.op is Ops.RANGE)
-        if u.op is Ops.BUFFERIZE:
-            # a position may be an expression of the ranges that an axis was split into
-            for s in u.src[1:]:
-                mask &= ~self.mask[s]
-            return mask
-        if u.op is Ops.AFTER:
-            for dep in u.src[1:]:
-                mask &= ~self.bits(ranges_closed_by(dep))
-        return mask
+        self.mask: dict[UOp, int] = loop_masks(self.order, self.ranges)
 
     def bits(self, ranges) -> int:
         """The mask of a collection of ranges."""
