@@ -75,7 +75,6 @@ class PythonProgram:
 class PythonAllocator(Allocator["PythonDevice"]):
     """Memory is a bytearray, or whatever else has the buffer interface."""
 
-
     def _alloc(self, size: int, options: BufferSpec) -> memoryview:
         return memoryview(bytearray(size))
 

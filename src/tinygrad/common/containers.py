@@ -208,7 +208,7 @@ def get_contraction(
     old_shape: tuple[Any, ...], new_shape: tuple[Any, ...]
 ) -> list[list[int]] | None:
     """Which axes of `old_shape` each axis of `new_shape` is the product of, or None when there is no such grouping."""
-    first_end = {}
+    first_end: dict[Any, int] = {}
     running: Any = 1
     for end, size in enumerate((1, *old_shape)):
         running = running * size

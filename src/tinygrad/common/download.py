@@ -70,7 +70,7 @@ def _download(url: str, target: pathlib.Path, gunzip: bool, headers: dict[str, s
     request = urllib.request.Request(url, headers={"User-Agent": "tinygrad-cython", **headers})
     with urllib.request.urlopen(request, timeout=30) as response:
         length = int(response.headers.get("content-length") or 0)
-        bar = tqdm(total=length, unit="B", unit_scale=True, desc=url)
+        bar: tqdm = tqdm(total=length, unit="B", unit_scale=True, desc=url)
         source = gzip.GzipFile(fileobj=response) if gunzip else response
         with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:
             try:

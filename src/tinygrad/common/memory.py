@@ -7,14 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 
-def from_mv(mv: memoryview, to_type: type = ctypes.c_char) -> ctypes.Array:
+def from_mv(mv: memoryview, to_type: type[Any] = ctypes.c_char) -> ctypes.Array:
     """A ctypes array over the memory of a contiguous view; it keeps the view's owner alive."""
     count = mv.nbytes // ctypes.sizeof(to_type)
-    return (
-        (to_type * count).from_address(mv_address(mv))
-        if mv.readonly
-        else (to_type * count).from_buffer(mv)
-    )
+    array: type[ctypes.Array] = to_type * count
+    return array.from_address(mv_address(mv)) if mv.readonly else array.from_buffer(mv)
 
 
 def to_mv(ptr: int, sz: int) -> memoryview:
@@ -38,12 +35,13 @@ def flat_mv(mv: memoryview) -> memoryview:
     """The same memory as a flat view of its element type."""
     if mv.nbytes == 0:
         return mv
-    return mv.cast("B").cast(mv.format, (mv.nbytes // mv.itemsize,))
+    code: Any = mv.format
+    return mv.cast("B").cast(code, (mv.nbytes // mv.itemsize,))
 
 
 def to_char_p_p(options: list[bytes], to_type: type = ctypes.c_char) -> Any:
     """A C array of pointers to NUL-terminated strings."""
-    pointers = [
+    pointers: list[Any] = [
         ctypes.cast(ctypes.create_string_buffer(o), ctypes.POINTER(to_type)) for o in options
     ]
     return (ctypes.POINTER(to_type) * len(options))(*pointers)

@@ -365,7 +365,8 @@ class _Function:
                 value = self._shuffle(f"<{count} x {lane}>", value, "poison", order)
             wide.append(value)
         order = [*range(n), *range(width, width + m)]
-        return self._shuffle(f"<{width} x {lane}>", *wide, order), n + m
+        low, high = wide
+        return self._shuffle(f"<{width} x {lane}>", low, high, order), n + m
 
     def pick_lanes(self, u: UOp) -> str:
         source = u.src[0]

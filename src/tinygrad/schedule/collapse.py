@@ -222,13 +222,15 @@ def sum_over(value: UOp, loop: UOp, depth: int = 0) -> UOp | None:
         yes, no = (branch.cast(value.dtype) for branch in branches)
         return _sum_of_where(condition, yes, no, loop, depth)
     if value.op is Ops.WHERE:
-        return _sum_of_where(*value.src, loop, depth)
+        condition, yes, no = value.src
+        return _sum_of_where(condition, yes, no, loop, depth)
     if value.op is Ops.ADD:
         first = sum_over(value.src[0], loop, depth + 1)
         second = None if first is None else sum_over(value.src[1], loop, depth + 1)
         return None if second is None else first + second
     if value.op is Ops.MUL:
-        return _sum_of_product(*value.src, loop, depth)
+        left, right = value.src
+        return _sum_of_product(left, right, loop, depth)
     return None
 
 

@@ -250,7 +250,8 @@ class Emit:
 
     def _emit(self, number: int, store: Store) -> None:
         if store.ast is not None:
-            ast, tokens, binds = store.ast, list(store.inputs), []
+            ast, tokens = store.ast, list(store.inputs)
+            binds: list[UOp] = []
         else:
             ast, tokens, binds = kernel_ast(store)
         earlier = [self.kernels[reader] for reader in self.order.earlier_readers(number)]

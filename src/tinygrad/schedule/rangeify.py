@@ -58,9 +58,9 @@ class Schedule:
     sink: UOp
     cleaned: dict[UOp, UOp] = field(default_factory=dict)  # every node of sink -> its clean form
     outputs: list[UOp] = field(default_factory=list)
-    demand: Demand | None = None
-    build: Build | None = None
-    emit: Emit | None = None
+    demand: Demand = field(init=False)
+    build: Build = field(init=False)
+    emit: Emit = field(init=False)
     becomes: dict[UOp, UOp] = field(default_factory=dict)
 
     def __post_init__(self):

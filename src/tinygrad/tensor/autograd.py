@@ -6,7 +6,7 @@ In: a scalar tensor (or a gradient for it) and targets. Out: gradient tensors, l
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from tinygrad.gradient import compute_gradient
 from tinygrad.tensor.core import TensorCore, live_tensors
@@ -64,7 +64,9 @@ class AutogradMixin(TensorCore):
         ```
         """
         inside = self.uop.toposort()
-        wanting = [t for t in live_tensors() if t.requires_grad is True and t.uop in inside]
+        wanting: list[Any] = [
+            t for t in live_tensors() if t.requires_grad is True and t.uop in inside
+        ]
         for t, grad in zip(
             wanting, self.gradient(*wanting, gradient=gradient, materialize_grads=True)
         ):

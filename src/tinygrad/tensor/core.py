@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tinygrad.device import Device
 from tinygrad.dtype import ConstType, DType, DTypeLike, dtypes, least_upper_dtype, to_dtype
@@ -20,6 +20,11 @@ from tinygrad.mixin import OpMixin
 from tinygrad.tensor import source
 from tinygrad.tensor.naming import _METADATA
 from tinygrad.uop.ops import GroupOp, Ops, UOp, all_metadata, sint
+
+if TYPE_CHECKING:
+    from tinygrad.tensor.interface import TensorMethods
+else:
+    TensorMethods = object
 
 _live: dict[int, weakref.ref] = {}
 
@@ -86,7 +91,7 @@ def broadcast_shapes(*shapes: tuple[sint, ...]) -> tuple[sint, ...]:
     return tuple(result)
 
 
-class TensorCore(OpMixin):
+class TensorCore(OpMixin, TensorMethods):
     """Construction, dtype, device and the one way to build nodes."""
 
     __slots__ = ("uop", "requires_grad", "grad", "__weakref__")
@@ -107,8 +112,9 @@ class TensorCore(OpMixin):
         Raises ValueError for ragged lists, TypeError for data that are no numbers.
         """
         wanted = None if dtype is None else to_dtype(dtype)
-        if device is None and hasattr(data, "parent") and hasattr(data, "resolve"):
-            device = f"{source.FILE_STORAGE}:{data.resolve()}"
+        path: Any = data
+        if device is None and hasattr(path, "parent") and hasattr(path, "resolve"):
+            device = f"{source.FILE_STORAGE}:{path.resolve()}"
         if isinstance(data, TensorCore):
             device, data = data.device if device is None else device, data.uop
         placed = canonical_devices(device)
@@ -270,8 +276,9 @@ class TensorCore(OpMixin):
 
     def ufix(self, x) -> Self:
         """`x` as a tensor: tensors unchanged, symbolic integers and Python numbers as constants."""
+        tensor: Self = x
         if isinstance(x, TensorCore):
-            return x
+            return tensor
         if isinstance(x, UOp):
             return type(self).from_uop(x, device=self.device)
         if hasattr(x, "dtype") and hasattr(x, "shape"):

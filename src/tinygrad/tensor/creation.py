@@ -51,7 +51,7 @@ class CreationMixin(TensorCore):
         Sums, products and quotients of bound variables and constants; kwargs as for `Tensor(...)`.
         """
         kwargs.setdefault("requires_grad", False)
-        made: dict[UOp, TensorCore] = {}
+        made: dict[UOp, Self] = {}
         for u in y.toposort():
             if u.op is Ops.DEFINE_VAR:
                 continue  # only a bound variable has a value

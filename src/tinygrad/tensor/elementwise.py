@@ -8,7 +8,7 @@ functions that NumPy and PyTorch users expect. Shapes broadcast, dtypes promote.
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from tinygrad.dtype import (
     ConstType,
@@ -137,7 +137,8 @@ class ElementwiseMixin(TensorCore):
 
     def _whole_power(self, exponent: int) -> Self:
         """Product by repeated squaring; `exponent` is at least 1."""
-        result, square = None, self
+        result: Any = None
+        square = self
         while True:
             if exponent & 1:
                 result = square if result is None else result * square

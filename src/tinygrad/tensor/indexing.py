@@ -116,9 +116,10 @@ class IndexingMixin(TensorCore):
 
     def _mask_positions(self) -> list[Self]:
         """For each axis of a bool tensor the positions of its True elements (reads the mask)."""
-        flat = self.flatten().tolist()
+        flat: Any = self.flatten().tolist()
         chosen = [i for i, hit in enumerate(flat) if hit]
-        positions, inner = [], 1
+        positions: list[Self] = []
+        inner = 1
         for size in reversed(self.shape):
             along = [(i // inner) % size for i in chosen]
             positions.insert(0, type(self)(along, self.device, dtypes.int32, requires_grad=False))
@@ -205,7 +206,7 @@ class IndexingMixin(TensorCore):
             kept = [self.shape[i] for i in rest]
             at = axes[0] if together else 0
             return self.zeros(*kept[:at], *shape, *kept[at:], dtype=self.dtype, device=device)
-        flat_index = None
+        flat_index: Any = None
         for axis, size in zip(axes, sizes):
             index = picks[axis].to(device) if isinstance(device, str) else picks[axis]
             index = (index < 0).where(index + size, index)._broadcast_to(shape)
@@ -308,7 +309,7 @@ class IndexingMixin(TensorCore):
 
     def _from_plan(self, plan: list[_Axis]) -> Self:
         """`__getitem__` for a plan that is parsed already."""
-        index = []
+        index: list[Any] = []
         for p in plan:
             if p.bounds is None:
                 index.append(None)
@@ -350,7 +351,7 @@ class IndexingMixin(TensorCore):
         hit = wanted == self.arange(self.shape[axis], device=self.device)
         return hit.where(table, table.const_like(0)).sum(-1, dtype=self.dtype)
 
-    def _scatter_grid(self, dim: int, index: TensorCore, src: TensorCore) -> tuple[Self, Self]:
+    def _scatter_grid(self, dim: int, index: Self, src: Self) -> tuple[Self, Self]:
         """`(values, hit)` of shape self + (positions,): which source writes to which element."""
         axis = self._check_positions(dim, index, "scatter")
         if any(i > s for i, s in zip(index.shape, src.shape)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from tinygrad.dtype import DTypeLike, least_upper_dtype, sum_acc_dtype, to_dtype
 from tinygrad.helpers import argfix
@@ -154,7 +154,8 @@ class LinalgMixin(TensorCore):
         x = x / (x.square().sum(axis=(-2, -1), keepdim=True).sqrt() + eps)
         for _ in range(steps):
             gram = x @ x.transpose(-2, -1)
-            total, power = None, x
+            total: Any = None
+            power = x
             for c in params:
                 total = power * c if total is None else total + power * c
                 power = gram @ power

@@ -147,7 +147,9 @@ class MemoryMixin(TensorCore):
 
         `x` must have the shape (or broadcast to it), dtype and device of `self`.
         """
-        value = x if isinstance(x, TensorCore) else type(self)(x, self.device, dtype=self.dtype)
+        value: Any = x
+        if not isinstance(x, TensorCore):
+            value = type(self)(x, self.device, dtype=self.dtype)
         if is_storage(self.device):
             self._write_stored(value)
             return self
@@ -211,7 +213,7 @@ class MemoryMixin(TensorCore):
         """
         if not isinstance(self.device, str):
             raise RuntimeError(f"shard needs a tensor on one device, got one on {self.device}")
-        target = tuple(canonical_devices(d) for d in devices)
+        target: tuple[Any, ...] = tuple(canonical_devices(d) for d in devices)
         if len(target) == 1:
             return self.to(target[0])
         where = None if axis is None else self._resolve_dim(axis)
@@ -284,12 +286,13 @@ class MemoryMixin(TensorCore):
             )
         return self.shape
 
-    def data(self) -> memoryview:
+    def data(self) -> memoryview[Any]:
         """The elements as a memoryview of the tensor's shape.
 
         Raises TypeError for dtypes that have no `struct` code (bfloat16, fp8).
         """
-        shape, code = self._known_shape(), self.dtype.base.fmt
+        shape = self._known_shape()
+        code: Any = self.dtype.base.fmt
         if code is None:
             raise TypeError(f"no memoryview format for {self.dtype}: cast to float32 first")
         if 0 in shape:
@@ -306,7 +309,7 @@ class MemoryMixin(TensorCore):
     def _numbers(self) -> list[Any]:
         """All elements as a flat list of Python numbers."""
         wide = self if self.dtype.base.fmt not in (None, "e") else self.cast(dtypes.float32)
-        code = wide.dtype.base.fmt
+        code: Any = wide.dtype.base.fmt
         return memoryview(wide._contents()).cast("B").cast(code).tolist()
 
     def tolist(self) -> Sequence[ConstType] | ConstType:
@@ -391,7 +394,7 @@ class MemoryMixin(TensorCore):
         count, width = target.itemsize // self.dtype.itemsize, self.dtype.itemsize
         small = self._lift(lambda u: u.bitcast(_unsigned(width)))
         grouped = small.reshape(*self.shape[:-1], self.shape[-1] // count, count)
-        total = None
+        total: Any = None
         for i in range(count):
             lane = grouped[..., i].cast(_unsigned(target.itemsize)).lshift(8 * width * i)
             total = lane if total is None else total.bitwise_or(lane)

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from tinygrad.dtype import dtypes, least_upper_dtype
 from tinygrad.helpers import argfix, ceildiv, make_tuple
 from tinygrad.tensor.core import TensorCore
-from tinygrad.uop.ops import Ops, UOp, sint
+from tinygrad.uop.ops import Ops, UOp, resolve, sint
 
 PadMode = ("constant", "reflect", "replicate", "circular")
 
@@ -111,7 +111,7 @@ class MovementOpsMixin(TensorCore):
                     f"length {size} has at most {limit} elements to copy"
                 )
 
-        def part(begin: int, end: int) -> Self:
+        def part(begin: sint, end: sint):
             return self.shrink(tuple((begin, end) if i == axis else None for i in range(self.ndim)))
 
         if mode == "reflect":
@@ -323,8 +323,9 @@ class MovementOpsMixin(TensorCore):
                 x = x.pad(tuple((0, missing) if i == axis else None for i in range(self.ndim)))
             x = x._cut_axis(axis, span).unflatten(axis, (count, step))._cut_axis(axis + 1, k)
             return x.transpose(axis, axis + 1)
-        # a row must have room for `span` elements
-        laps = ceildiv(span - gap, size) if span - gap > size else 1
+        # a row must have room for `span` elements; the difference decides more symbolic sizes than a
+        # comparison of both, and what it leaves open gets the general form
+        laps = ceildiv(span - gap, size) if resolve(span - gap - size > 0) else 1
         row = laps * size + gap
         repeats = [ceildiv(k * row, size) if i == axis else 1 for i in range(self.ndim)]
         rows = self.repeat(repeats)._cut_axis(axis, k * row).unflatten(axis, (k, row))

@@ -12,6 +12,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from tinygrad.helpers import TRACEMETA, Metadata
@@ -37,7 +38,7 @@ _PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def _calling_line() -> str:
     """`file:line::function` of the nearest frame outside this package."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE_FOLDER):
         frame = frame.f_back
     if frame is None:

@@ -370,7 +370,7 @@ class NetworkMixin(TensorCore):
         have = self.shape[axis]
         step = self.arange(want, device=self.device, dtype=dtypes.float32)
 
-        def taken(position) -> Self:
+        def taken(position: Self) -> Self:
             shaped = position.clip(0, have - 1).cast(dtypes.int32)
             table = self.transpose(0, axis)
             return table._take_rows(shaped).transpose(0, axis)

@@ -49,7 +49,7 @@ class RandomMixin(TensorCore):
         second = (mixed.rshift(32) & low).cast(dtypes.uint32)
         return first.cat(second)
 
-    def alu_threefry(self, seed: TensorCore) -> Self:
+    def alu_threefry(self, seed: Self) -> Self:
         """One block per element of the uint64 tensor `self`, under the scalar key `seed`."""
         return self.threefry(seed._broadcast_to(self.shape))
 
@@ -85,7 +85,7 @@ class RandomMixin(TensorCore):
     def rand(
         cls,
         *shape,
-        device: str | None = None,
+        device: str | tuple[str, ...] | None = None,
         dtype: DTypeLike | None = None,
         contiguous: bool = True,
         **kwargs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tinygrad.dtype import dtypes
 from tinygrad.helpers import ceildiv, prod
@@ -104,7 +104,7 @@ class StorageMixin(TensorCore):
         amounts = type(self)(list(turns), device=self.device, dtype=dtypes.uint64)
         constants = type(self)(list(_round_constants()), device=self.device, dtype=dtypes.uint64)
         constants = constants.unsqueeze(1).pad((None, (0, 24)))  # added to lane 0 only
-        state = None
+        state: Any = None
         for block in lanes.split(rate // 8, dim=1):
             filled = block.pad((None, (0, 25 - rate // 8)))
             state = (filled if state is None else state ^ filled)._keccak_rounds(

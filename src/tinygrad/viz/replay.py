@@ -122,7 +122,11 @@ def main(arguments: list[str]) -> int:
         for line in _dump():
             print(line)
         return 0
-    report = compare(*options.compare, options.show) if options.compare else replay(options.show)
+    if options.compare:
+        before, after = options.compare
+        report = compare(before, after, options.show)
+    else:
+        report = replay(options.show)
     print(json.dumps(report.counts))
     return report.status()
 

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tinygrad.helpers import ProfileEvent, TCPServerWithReuse, getenv
+from tinygrad.common.server import TCPServerWithReuse
+from tinygrad.helpers import ProfileEvent, getenv
 from tinygrad.uop.ops import RewriteTrace, UOp
 from tinygrad.uop.tracing import TrackedGraphRewrite
 from tinygrad.viz import rewrites, store, timeline

@@ -166,7 +166,8 @@ class _Strings:
 
 def _details(bar: _Range) -> str:
     """What the page shows of a bar besides its name and time."""
-    facts, lines = bar.facts, []
+    facts = bar.facts
+    lines: list[str] = []
     microseconds = float(bar.end - bar.start)
     if microseconds > 0:
         rates = ((facts.get("ops", 0), 1e3, "GFLOPS"), (facts.get("mem", 0), 1e3, "GB/s"))
@@ -256,7 +257,8 @@ def pack_profile(
     if not times:
         return None
     zero, end = min(times), max(times)
-    text, sizes, peak = _Strings(), {}, 0
+    text, peak = _Strings(), 0
+    sizes: dict[str, Any] = {}
     tracks: dict[str, bytes] = {
         name: _pack_ranges(ranges, zero, text, groups) for name, ranges in events.ranges.items()
     }

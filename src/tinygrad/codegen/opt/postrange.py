@@ -9,6 +9,7 @@ constant tails (`tails.py`), so that no optimised loop ever tests a bound. Calle
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tinygrad.codegen.opt import KernelOptError, Opt, OptOps, check
 from tinygrad.codegen.opt.ranges import (
@@ -235,13 +236,14 @@ class Scheduler:
             return self._swap(rng, opt.arg)
         if opt.op is OptOps.PADTO:
             return self._pad_to(rng, opt.arg)
+        amount: Any = opt.arg
         check(
             isinstance(opt.arg, int) and opt.arg >= 0,
             f"{opt.op.name} needs an amount, got {opt.arg!r}",
         )
         size = const_size(rng)
         check(size is not None, f"axis {opt.axis} has a symbolic size")
-        amount = opt.arg or size
+        amount = amount or size
         kind = axis_type(rng)
         check(
             not (self._has_tail(rng) and opt.op is not OptOps.THREAD),

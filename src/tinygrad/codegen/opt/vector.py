@@ -278,7 +278,7 @@ def _best_tile(v: KernelView, lane_axis: UOp, row_axis: UOp | None) -> Tile | No
 
 def _tile_rows_and_lanes(v: KernelView) -> bool:
     """Lanes along an output axis: every load in the reduce is then one vector or one value for all lanes."""
-    candidates = []
+    candidates: list[tuple] = []
     for lane_axis in v.outputs:
         if not all(a.stride(lane_axis) == 1 for a in v.stores):
             continue

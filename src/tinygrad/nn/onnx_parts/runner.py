@@ -9,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections import ChainMap
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tinygrad.device import Device
 from tinygrad.dtype import DType, dtypes
-from tinygrad.helpers import DEBUG
+from tinygrad.helpers import DEBUG, ContextVar
 from tinygrad.nn.onnx_parts import host, registry
 from tinygrad.nn.onnx_parts.host import Known
 from tinygrad.nn.onnx_parts.kinds import (
@@ -43,7 +42,7 @@ class Context:
     """What operators with a graph as attribute see: they run it within the scope of their node."""
 
     runner: OnnxRunner
-    scope: Mapping[str, Any]
+    scope: ChainMap[Any, Any]
     depth: int
 
     def run(self, graph: Graph, inputs: list[Any]) -> list[Any]:
@@ -255,7 +254,7 @@ class OnnxRunner:
             if name:
                 scope[name] = wrapped(value)
 
-    def _option(self, value: Any, scope: Mapping[str, Any]) -> Any:
+    def _option(self, value: Any, scope: ChainMap[Any, Any]) -> Any:
         if isinstance(value, AttributeReference):
             return scope.get(("attribute", value.name))
         if isinstance(value, (Weight, np.ndarray)):

@@ -116,7 +116,7 @@ def _read_sections(blob: bytes) -> tuple[int, int, list[ElfSection]]:
             f"ELF class and byte order {blob[4:6].hex()} are not supported, expected 64-bit little-endian"
         )
     head = _take(blob, "<HHIQQQIHHHHHH", 16, "the file header")
-    kind, machine, table, entry_size, count, names_at = (*head[:2], head[5], *head[10:13])
+    kind, machine, table, entry_size, count, names_at = (head[i] for i in (0, 1, 5, 10, 11, 12))
     if count and entry_size != 64:
         raise ValueError(f"damaged ELF file: section headers of {entry_size} bytes, expected 64")
     headers = [

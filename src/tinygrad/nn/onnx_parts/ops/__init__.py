@@ -1,6 +1,6 @@
 """The operators by topic; importing this package registers them all."""
 
-from tinygrad.nn.onnx_parts.ops import (
+from . import (
     attention,
     control,
     convolution,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 from tinygrad.dtype import dtypes
 from tinygrad.nn.onnx_parts.ops.linear import activated

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +91,7 @@ def power(a: Tensor, b: Tensor) -> Tensor:
     return (b < 0).where(((a == 1) | ((a == -1) & (b & 1 == 0))).cast(a.dtype), result)
 
 
-_binary: dict[str, Callable[[Any, Any], Any]] = {
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
     "Mul": lambda a, b: a * b,
@@ -105,8 +107,9 @@ _binary: dict[str, Callable[[Any, Any], Any]] = {
     "Less": lambda a, b: a < b,
     "GreaterOrEqual": lambda a, b: a >= b,
     "LessOrEqual": lambda a, b: a <= b,
-}.items():
-    _binary(_name, _function)
+}
+for _name, _two_to_one in _BINARY.items():
+    _binary(_name, _two_to_one)
 
 
 @operator("Equal")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +45,7 @@ def _source_places(
     raise ValueError(f"Resize: unknown coordinate_transformation_mode {mode!r}")
 
 
-_NEAREST = {
+_NEAREST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
     "floor": np.floor,
@@ -229,7 +231,7 @@ def grid_sample(x: Tensor, grid: Tensor, align_corners: int = 0, mode: str = "li
         if mode != "cubic":
             place = _kept_inside(place, size, padding_mode, align_corners)
         axis_taps.append(_axis_taps(place, mode))
-    total = None
+    total: Any = None
     for taps in itertools.product(*axis_taps):
         index: Any = None
         weight: Any = None

@@ -7,6 +7,7 @@ fetched and worked on with NumPy.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     return taken.reshape(*indices.shape[:-1], *x.shape[batch_dims + depth :])
 
 
-_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+_REDUCTIONS: dict[str, Any] = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 @operator("ScatterElements", "Scatter")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tinygrad.dtype import DType, dtypes
 from tinygrad.nn.onnx_parts.kinds import dtype_fallback, element_dtype
 from tinygrad.nn.onnx_parts.ops import convolution, elementwise
@@ -93,7 +95,7 @@ def _centered(x: Tensor, zero_point: Tensor | None, shape=None) -> Tensor:
     return wide - (zero if shape is None or zero.ndim == 0 else zero.reshape(shape))
 
 
-def _per_row(x: Tensor, v: Tensor | None) -> Tensor | None:
+def _per_row(x: Tensor, v: Tensor | None) -> Any:
     """A vector of one number per row of x as a column."""
     return v.unsqueeze(-1) if v is not None and v.ndim == 1 and v.shape[0] == x.shape[-2] > 1 else v
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tinygrad.nn.onnx_parts.registry import operator
 from tinygrad.tensor import Tensor
