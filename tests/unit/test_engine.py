@@ -470,7 +470,10 @@ def test_kernels_are_checked_against_the_reference(monkeypatch):
         return took
 
     monkeypatch.setattr(type(item.prg), "__call__", wrong)
-    with Context(VALIDATE_WITH_CPU=1), pytest.raises(AssertionError, match="buffer 0 .*against CPU"):
+    with (
+        Context(VALIDATE_WITH_CPU=1),
+        pytest.raises(AssertionError, match="buffer 0 .*against CPU"),
+    ):
         run_schedule([item])
 
 
