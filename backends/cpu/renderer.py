@@ -7,8 +7,6 @@ how bools lie in memory, so that comparisons, masks and loads need no other form
 
 from __future__ import annotations
 
-import re
-
 from tinygrad.backends.cpu.host import host
 
 from tinygrad.dtype import DType, PtrDType, dtypes
@@ -116,14 +114,14 @@ def _vector_compare(ctx: ClangRenderer, x: UOp) -> str | None:
     if not _is_vector(x):
         return None
     test = ctx.code_for_op[x.op](ctx[x.src[0]], ctx[x.src[1]], x.dtype)
-    return f"(__builtin_convertvector({test}, {ctx.render_dtype(x.dtype)})&1)"
+    return f"(__builtin_convertvector({test}, {ctx.type_name(x.dtype)})&1)"
 
 
 def _vector_where(ctx: ClangRenderer, x: UOp) -> str | None:
     if not _is_vector(x.src[0]):
         return None
     lane = _MASK_LANES[x.dtype.scalar().itemsize]
-    mask = ctx.render_dtype(lane.vec(x.dtype.count))
+    mask = ctx.type_name(lane.vec(x.dtype.count))
     condition = f"__builtin_convertvector({ctx[x.src[0]]}, {mask})!=0"
     return f"(({condition})?{ctx[x.src[1]]}:{ctx[x.src[2]]})"
 
@@ -174,26 +172,28 @@ def _cast(ctx: ClangRenderer, x: UOp) -> str | None:
     if isinstance(x.dtype, PtrDType) or not _is_vector(x):
         return None
     if dtypes.is_bool(x.dtype):
-        return f"(__builtin_convertvector({ctx[x.src[0]]}!=0, {ctx.render_dtype(x.dtype)})&1)"
-    return f"__builtin_convertvector({ctx[x.src[0]]}, {ctx.render_dtype(x.dtype)})"
+        return f"(__builtin_convertvector({ctx[x.src[0]]}!=0, {ctx.type_name(x.dtype)})&1)"
+    return f"__builtin_convertvector({ctx[x.src[0]]}, {ctx.type_name(x.dtype)})"
 
 
 def _bitcast(ctx: ClangRenderer, x: UOp) -> str:
-    source, kind = x.src[0], ctx.render_dtype(x.dtype)
-    if kind == ctx.render_dtype(source.dtype):
+    source, kind = x.src[0], ctx.type_name(x.dtype)
+    if kind == ctx.type_name(source.dtype):
         return ctx[source]
     if _is_vector(x) and _is_vector(source):
         return f"(({kind}){ctx[source]})"
-    was = ctx.render_dtype(source.dtype)
+    was = ctx.type_name(source.dtype)
     return f"((union {{{was} from; {kind} to;}}){{.from={ctx[source]}}}).to"
 
 
 def _vectorize(ctx: ClangRenderer, x: UOp) -> str:
+    first = x.src[0]
+    if first.dtype.count == 1 and x.src.count(first) == len(x.src):
+        return ctx.render_splat(x.dtype, ctx[first])
     texts = [ctx[s] for s in x.src]
     counts = {s.dtype.count for s in x.src}
     if counts == {1}:
-        same = all(s is x.src[0] for s in x.src)
-        return ctx.render_splat(x.dtype, texts[0]) if same else ctx.render_vector(x.dtype, texts)
+        return ctx.render_vector(x.dtype, texts)
     if len(counts) > 1 or not _full_register(len(texts)):
         return ctx.render_vector(x.dtype, [lane for s in x.src for lane in ctx.lanes(s)])
     width = counts.pop()
@@ -294,7 +294,8 @@ class ClangRenderer(CStyleLanguage):
 
     def __init__(self):
         super().__init__()
-        self._helpers: dict[str, str] = {}
+        # helper functions that the kernel calls: name and text by word and type
+        self._helpers: dict[tuple[str, DType], tuple[str, str]] = {}
 
     @property
     def threads(self) -> int:
@@ -325,12 +326,12 @@ class ClangRenderer(CStyleLanguage):
             return self.render_vector(dt, [value] * dt.count)
         if dt.scalar() is dtypes.bool:  # a true _Bool would be splatted as all ones
             value = f"(unsigned char)({value})"
-        return f"(({self.render_dtype(dt)})({value}))"
+        return f"(({self.type_name(dt)})({value}))"
 
     def render_shuffle(self, dt: DType, a: str, b: str, order) -> str:
         """Lanes of `a` and `b` in a new order; the cast is for compilers that forget the type."""
         picks = ",".join(map(str, order))
-        return f"(({self.render_dtype(dt)})__builtin_shufflevector({a},{b},{picks}))"
+        return f"(({self.type_name(dt)})__builtin_shufflevector({a},{b},{picks}))"
 
     def lane_pointer(self, address: UOp) -> str:
         """The address as a pointer to single lanes."""
@@ -338,49 +339,40 @@ class ClangRenderer(CStyleLanguage):
 
     def helper(self, word: str, dt: DType) -> str:
         """Asks for the helper function `word` on type `dt`; returns its name."""
-        kind = self.render_dtype(dt)
-        name = f"{word}_{kind.replace(' ', '_')}"
-        if name not in self._helpers:
-            self._helpers[name] = _HELPERS[word].format(
+        found = self._helpers.get((word, dt))
+        if found is None:
+            kind = self.type_name(dt)
+            name = f"{word}_{kind.replace(' ', '_')}"
+            text = _HELPERS[word].format(
                 name=name,
                 I=_INLINE,
                 T=kind,
-                S=self.render_dtype(dt.scalar()),
-                B=self.render_dtype(dtypes.bool.vec(dt.count)),
+                S=self.type_name(dt.scalar()),
+                B=self.type_name(dtypes.bool.vec(dt.count)),
                 f=_suffix(dt),
                 n=dt.count,
                 bytes=dt.itemsize,
             )
-        return name
+            found = self._helpers[word, dt] = name, text
+        return found[0]
 
     def render_kernel(self, function_name, kernel, bufs, uops, prefix=None) -> str:
         body = super().render_kernel(function_name, kernel, bufs, uops)
-        helpers = list(self._helpers.values())
+        helpers = [text for _, text in self._helpers.values()]
         self._helpers = {}
         front = self._vector_types("\n".join([*helpers, body])) + helpers + (prefix or [])
         return "\n".join([*front, body])
 
     def _vector_types(self, text: str) -> list[str]:
         """Typedefs of the vector types that `text` mentions."""
-        words = {"bool": "unsigned char", "half": "__fp16"}
-        for dt in dtypes.all:
-            words.setdefault(
-                self.render_dtype(dt).replace(" ", "_").strip("_"), self.render_dtype(dt)
-            )
         lines = []
-        for name in sorted(set(re.findall(r"\b([a-z_]+?\d+)\b", text))):
-            word, lanes = re.fullmatch(r"([a-z_]+?)(\d+)", name).groups()
-            if word in words and int(lanes) > 1:
-                size = _lane_bytes(words[word])
-                kind = f"__attribute__((ext_vector_type({lanes}), aligned({size})))"
-                lines.append(f"typedef {words[word]} {name} {kind};")
+        for dt, name in sorted(self._types.items(), key=lambda known: known[1]):
+            if not isinstance(dt, PtrDType) and dt.count > 1 and name in text:
+                scalar = dt.scalar()
+                lane = "unsigned char" if scalar is dtypes.bool else self.render_dtype(scalar)
+                kind = f"__attribute__((ext_vector_type({dt.count}), aligned({scalar.itemsize})))"
+                lines.append(f"typedef {lane} {name} {kind};")
         return lines
-
-
-def _lane_bytes(c_name: str) -> int:
-    if c_name == "__fp16":
-        return 2
-    return next(dt.itemsize for dt in dtypes.all if dt.name == c_name)
 
 
 class CPULLVMRenderer(LLVMRenderer):

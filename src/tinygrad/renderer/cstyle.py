@@ -15,7 +15,8 @@ import importlib
 import math
 import struct
 from collections import Counter
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NoReturn
 
 from tinygrad.dtype import AddrSpace, DType, PtrDType, dtypes, truncate
 from tinygrad.helpers import strip_parens
@@ -79,16 +80,17 @@ _NAME_PREFIX = {
 def _declare_storage(ctx: CStyleLanguage, x: UOp) -> str:
     shared = x.op is Ops.DEFINE_LOCAL
     prefix = (ctx.smem_align + ctx.smem_prefix) if shared else ""
-    return f"{prefix}{ctx.render_dtype(x.dtype.base)} {ctx[x]}[{max(x.dtype.size, 1)}];"
+    return f"{prefix}{ctx.type_name(x.dtype.base)} {ctx[x]}[{max(x.dtype.size, 1)}];"
 
 
 def _open_loop(ctx: CStyleLanguage, x: UOp) -> str:
-    kind, name = ctx.render_dtype(x.dtype), ctx[x]
+    kind, name = ctx.type_name(x.dtype), ctx[x]
     return f"for ({kind} {name} = 0; {name} < {ctx[x.src[0]]}; {name}++) {{"
 
 
 def _render_index(ctx: CStyleLanguage, x: UOp) -> str:
-    return f"({ctx[x.src[0]]}+{ctx[x.src[1]]})"
+    text, src = ctx._text, x.src
+    return f"({text[src[0]]}+{text[src[1]]})"
 
 
 def _render_load(ctx: CStyleLanguage, x: UOp) -> str:
@@ -118,11 +120,14 @@ def _render_gep(ctx: CStyleLanguage, x: UOp) -> str:
 
 
 def _render_alu(ctx: CStyleLanguage, x: UOp) -> str:
-    op = _BOOL_FORM.get(x.op, x.op) if x.dtype.scalar() is dtypes.bool else x.op
-    text = ctx.code_for_op[op](*(ctx[s] for s in x.src), x.dtype)
+    op, dtype, texts = x.op, x.dtype, ctx._text
+    scalar = dtype.scalar()
+    if scalar is dtypes.bool:
+        op = _BOOL_FORM.get(op, op)
+    text = ctx.code_for_op[op](*[texts[s] for s in x.src], dtype)
     # C computes small integers (and some compilers small floats) wider than they are stored
-    if x.dtype.scalar().itemsize < 4 and x.dtype.count == 1 and x.dtype is not dtypes.bool:
-        return f"({ctx.render_cast(x.dtype, strip_parens(text))})"
+    if scalar.itemsize < 4 and dtype.count == 1 and dtype is not dtypes.bool:
+        return f"({ctx.render_cast(dtype, strip_parens(text))})"
     return text
 
 
@@ -154,7 +159,7 @@ base_rewrite = PatternMatcher(
         (UPat(Ops.STORE, name="x"), _render_store),
         (
             UPat(Ops.BITCAST, name="x"),
-            lambda ctx, x: f"(*(({ctx.render_dtype(x.dtype)}*)&{ctx[x.src[0]]}))",
+            lambda ctx, x: f"(*(({ctx.type_name(x.dtype)}*)&{ctx[x.src[0]]}))",
         ),
         (
             UPat(Ops.CAST, name="x"),
@@ -234,6 +239,8 @@ class CStyleLanguage(Renderer):
 
     def __init__(self):
         self._text: dict[UOp, str] = {}
+        # names of the types that the kernel mentions
+        self._types: dict[DType, str] = {}
 
     def __getitem__(self, u: UOp) -> str:
         """The text of an already rendered UOp (rules use this for operands)."""
@@ -255,9 +262,16 @@ class CStyleLanguage(Renderer):
         name = self.type_map.get(scalar, scalar.name)
         return name if dt.count == 1 else f"{name.replace(' ', '_').strip('_')}{dt.count}"
 
+    def type_name(self, dt: DType) -> str:
+        """`render_dtype(dt)`, remembered while one kernel is rendered."""
+        found = self._types.get(dt)
+        if found is None:
+            found = self._types[dt] = self.render_dtype(dt)
+        return found
+
     def render_cast(self, dt: DType, val: str) -> str:
         """`val` converted to `dt`."""
-        return f"({self.render_dtype(dt)})({val})"
+        return f"({self.type_name(dt)})({val})"
 
     def render_const(self, x: UOp) -> str:
         """A literal that reads back as exactly the value of the CONST `x`."""
@@ -271,12 +285,14 @@ class CStyleLanguage(Renderer):
     def render_vector(self, dt: DType, parts: list[str]) -> str:
         """A vector value of type `dt` from the texts of its lanes."""
         left, right = self.float4_style
-        kind = self.render_dtype(dt)
+        kind = self.type_name(dt)
         head = f"({kind})" if self.float4 is None else self.float4.replace("float4", kind)
         return f"{head}{left}{','.join(parts)}{right}"
 
     def render_literal(self, dt: DType, value) -> str:
         """A literal of the scalar type `dt`."""
+        if dt is dtypes.int32 and -(2**31) < value < 2**31:
+            return str(int(value))
         if dt in dtypes.floats:
             return self._float_literal(dt, float(value))
         if dt is dtypes.bool:
@@ -313,7 +329,7 @@ class CStyleLanguage(Renderer):
 
     def render_declaration(self, dt: DType, name: str, value: str) -> str:
         """The statement that gives a value its name."""
-        return f"{self.render_dtype(dt)} {name} = {value};"
+        return f"{self.type_name(dt)} {name} = {value};"
 
     def render_lane(self, u: UOp, lane: int) -> str:
         """One lane of the vector `u`."""
@@ -371,23 +387,30 @@ class _BodyWriter:
     def __init__(self, ren: CStyleLanguage, uops: list[UOp]):
         self.ren = ren
         self.uops = uops
-        self.uses = Counter(s for u in uops for s in u.src)
+        self.uses = Counter(chain.from_iterable([u.src for u in uops]))
         # plain C reads the bits of a value through its address, so it must be a variable
-        self.addressed = {u.src[0] for u in uops if u.op is Ops.BITCAST and ren.bitcast_by_address}
-        self.taken: Counter[str] = Counter()
+        by_address = ren.bitcast_by_address
+        self.addressed = {u.src[0] for u in uops if by_address and u.op is Ops.BITCAST}
+        self.taken: dict[str, int] = {}
         self.lines: list[str] = []
-        self.depth = 1
+        self.indent = _INDENT
 
     def write(self) -> tuple[str, list[str], list[tuple[str, tuple[DType, bool]]]]:
         text = self.ren._text = {}
+        self.ren._types = {}
         bufs = self._parameters(text)
+        rewrite, ren = self.ren.string_rewrite.rewrite, self.ren
         for u in self.uops:
-            if u.op in _SILENT or u in text:
+            op = u.op
+            if op in _SILENT or u in text:
                 continue
-            if u.op in _STATEMENT:
+            if op in _STATEMENT:
                 self._statement(u, text)
-            else:
-                self._value(u, text)
+                continue
+            value = rewrite(u, ren)
+            if value is None:
+                self._refuse(u)
+            text[u] = value if self._is_inline(u, value) else self._declared(u, value)
         return function_name(self.uops), self.lines, bufs
 
     def _parameters(self, text: dict[UOp, str]) -> list[tuple[str, tuple[DType, bool]]]:
@@ -395,13 +418,13 @@ class _BodyWriter:
         bufs = []
         for u in kernel_parameters(self.uops):
             text[u] = parameter_name(u)
-            self.taken[text[u]] += 1
+            self.taken[text[u]] = self.taken.get(text[u], 0) + 1
             bufs.append((text[u], (u.dtype, u in written)))
         return bufs
 
     def _new_name(self, wanted: str, numbered: bool = True) -> str:
-        count = self.taken[wanted]
-        self.taken[wanted] += 1
+        count = self.taken.get(wanted, 0)
+        self.taken[wanted] = count + 1
         if numbered or count:
             return self._free(f"{wanted}{count}" if numbered else f"{wanted}_{count}")
         return wanted
@@ -409,48 +432,55 @@ class _BodyWriter:
     def _free(self, name: str) -> str:
         while name in self.taken:
             name += "_"
-        self.taken[name] += 1
+        self.taken[name] = 1
         return name
 
     def _emit(self, line: str) -> None:
-        self.lines.extend(_INDENT * self.depth + part for part in line.split("\n") if part)
+        if "\n" in line:
+            self.lines.extend([self.indent + part for part in line.split("\n") if part])
+        elif line:
+            self.lines.append(self.indent + line)
 
-    def _rendered(self, u: UOp) -> str:
-        found = self.ren.string_rewrite.rewrite(u, ctx=self.ren)
-        if found is None:
-            raise RuntimeError(
-                f"{type(self.ren).__name__} cannot render {u.op} of {u.dtype} with sources "
-                f"{[(s.op, s.dtype) for s in u.src]}; add a rule to its string_rewrite, or leave "
-                "the op out of code_for_op so that it is decomposed"
-            )
-        return found
+    def _refuse(self, u: UOp) -> NoReturn:
+        raise RuntimeError(
+            f"{type(self.ren).__name__} cannot render {u.op} of {u.dtype} with sources "
+            f"{[(s.op, s.dtype) for s in u.src]}; add a rule to its string_rewrite, or leave "
+            "the op out of code_for_op so that it is decomposed"
+        )
 
     def _statement(self, u: UOp, text: dict[UOp, str]) -> None:
         if u.op is Ops.RANGE:
             text[u] = self._new_name(range_name(u), numbered=False)
         elif u.op in (Ops.DEFINE_REG, Ops.DEFINE_LOCAL):
             text[u] = self._new_name("acc" if u.op is Ops.DEFINE_REG else "temp")
-        line = self._rendered(u)
+        line = self.ren.string_rewrite.rewrite(u, self.ren)
+        if line is None:
+            self._refuse(u)
         if u.op in _CLOSING:
-            self.depth -= 1
-        if line:
-            self._emit(line)
+            self.indent = self.indent[: -len(_INDENT)]
+        self._emit(line)
         if u.op in _OPENING:
-            self.depth += 1
+            self.indent += _INDENT
 
-    def _value(self, u: UOp, text: dict[UOp, str]) -> None:
-        value = self._rendered(u)
-        once = u.op in _INLINE_ONCE and self.uses[u] <= 1 and len(value) < _LONGEST_INLINE
-        inline = u.op in _INLINE_ALWAYS or isinstance(u.dtype, PtrDType) or once
-        if inline and u not in self.addressed:
-            text[u] = value
-            return
+    def _is_inline(self, u: UOp, value: str) -> bool:
+        """Whether the users of `u` repeat its text, instead of naming a variable."""
+        if u in self.addressed:
+            return False
+        if u.op in _INLINE_ONCE:
+            once = self.uses[u] <= 1 and len(value) < _LONGEST_INLINE
+            return once or isinstance(u.dtype, PtrDType)
+        return u.op in _INLINE_ALWAYS or isinstance(u.dtype, PtrDType)
+
+    def _declared(self, u: UOp, value: str) -> str:
+        """Declares a variable of this value; returns its name."""
+        note = ""
         if u.op is Ops.SPECIAL:
-            text[u] = self._new_name(str(u.arg), numbered=False)
+            name = self._new_name(str(u.arg), numbered=False)
             note = f" /* {u.src[0].arg if u.src[0].op is Ops.CONST else 'symbolic'} */"
         else:
-            text[u], note = self._new_name(_NAME_PREFIX.get(u.op, "alu")), ""
-        self._emit(self.ren.render_declaration(u.dtype, text[u], strip_parens(value)) + note)
+            name = self._new_name(_NAME_PREFIX.get(u.op, "alu"))
+        self._emit(self.ren.render_declaration(u.dtype, name, strip_parens(value)) + note)
+        return name
 
 
 # Renderers of one device live in that device's folder; these are the import paths users know.
