@@ -300,6 +300,21 @@ def test_pruned_random_numbers_differ():
     assert len(seen) == 6
 
 
+def test_pruned_table_that_the_function_keeps():
+    kept = {}
+
+    def scale(x):
+        kept["table"] = (Tensor.arange(4).float() * 3).contiguous().realize()
+        return (x + kept["table"]).realize()
+
+    pruned, whole = TinyJit(scale, prune=True), TinyJit(scale)
+    for _ in range(4):
+        x = real(1.0, 2.0, 3.0, 4.0)
+        assert pruned(x).tolist() == whole(x).tolist() == [1.0, 5.0, 9.0, 13.0]
+    assert len(pruned.captured.jit_cache) == 1
+    assert len(whole.captured.jit_cache) == 2
+
+
 # ---- frozen by contract
 
 

@@ -9,6 +9,7 @@ aside; buffers of the capture stay where they are until it is freed or packed.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 import weakref
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -205,18 +206,21 @@ class CapturedJit(Generic[ReturnType]):
 # ---------------------------------------------------------------- pruning
 
 
-def split_once(items: list[ExecItem]) -> tuple[list[ExecItem], list[ExecItem]]:
+def split_once(
+    items: list[ExecItem], filled_first: Collection[Buffer] = ()
+) -> tuple[list[ExecItem], list[ExecItem]]:
     """(items to repeat, items that give the same every time). Inputs stand in the items as None.
 
     An item repeats if it reads or writes something that varies: an input, something updated in place, something that the
-    surroundings may write, or what a repeating item fills.
+    surroundings may write, or what a repeating item fills. `filled_first` is memory that exists because the capture ran,
+    though a tensor outside may know it by now: a table that the function keeps, say.
     """
     varying: set[Buffer | None] = {None}
     for item in items:
         varying.update(get_updated_buffers(item))
         outs = get_out_buffers_for_ei(item)
         # memory that existed before belongs to somebody else: filling it again each time is what was asked for
-        varying.update(b for b in outs if b.base.is_allocated())
+        varying.update(b for b in outs if b.base.is_allocated() and b.base not in filled_first)
     bases = {b.base for b in varying if b is not None}
     repeats: dict[int, None] = {}
     changed = True

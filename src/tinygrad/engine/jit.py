@@ -103,6 +103,7 @@ class TinyJit(Generic[ReturnType]):
         self._names = ArgumentNames(fxn)
         self._items: list[ExecItem] = []
         self._stand_ins: weakref.WeakKeyDictionary[Buffer, Buffer] = weakref.WeakKeyDictionary()
+        self._filled_first: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()
         self._instances: dict[int, TinyJit] = {}
         self._warned: set[int | str] = set()
         self._is_method = False
@@ -163,7 +164,10 @@ class TinyJit(Generic[ReturnType]):
             # first the base: all views of one memory go the same way, also when it was allocated meanwhile
             home = self.add_buffer(b._base)
             made = b if home is b._base else home.view(b.size, b.dtype, b.offset)
-        elif b.is_allocated() or b.uop_refcount > 0:
+        elif b.is_allocated():
+            return b
+        elif b.uop_refcount > 0:
+            self._filled_first[b] = None
             return b
         else:
             made = Buffer(b.device, b.size, b.dtype, options=b.options)
@@ -228,6 +232,7 @@ class TinyJit(Generic[ReturnType]):
         self._realize_surroundings()
         before = {id(t): t.uop for t in _live_tensors()}
         self._items, self._stand_ins = [], weakref.WeakKeyDictionary()
+        self._filled_first = weakref.WeakKeyDictionary()
         self.capture_thread = threading.get_ident()
         capturing.append(self)
         try:
@@ -273,7 +278,7 @@ class TinyJit(Generic[ReturnType]):
         inputs = list(call.buffers)
         views = self._views_into(items, inputs)
         if self.prune:
-            items = self._prune(items, inputs, call.var_vals)
+            items = self._prune(items, inputs, call.var_vals, set(self._filled_first))
         items = self._plan(items)
         replaced = get_input_replace(items, inputs)
         unused = set(range(len(call.buffers))) - set(
@@ -325,13 +330,16 @@ class TinyJit(Generic[ReturnType]):
 
     @staticmethod
     def _prune(
-        items: list[ExecItem], inputs: list[Buffer], var_vals: dict[str, int]
+        items: list[ExecItem],
+        inputs: list[Buffer],
+        var_vals: dict[str, int],
+        filled_first: set[Buffer],
     ) -> list[ExecItem]:
         given = set(inputs)
         shown = [
             replace(item, bufs=[None if b in given else b for b in item.bufs]) for item in items
         ]
-        kept_shown, once = split_once(shown)
+        kept_shown, once = split_once(shown, filled_first)
         kept = [item for item, seen in zip(items, shown) if any(seen is k for k in kept_shown)]
         if DEBUG >= 1 and once:
             print(f"pruned from {len(items)} -> {len(kept)} kernels")
