@@ -144,3 +144,12 @@ def test_devices():
     assert (split * 2).tolist() == [2, 4, 6, 8]
     with pytest.raises(RuntimeError, match="multiple"):
         Tensor([1, 2, 3]).shard(pair, axis=0)
+
+
+def test_arange_of_symbolic_length():
+    from tinygrad import Variable
+
+    length = Variable("length", 1, 100)
+    for n in (1, 2, 7, 50):
+        assert Tensor.arange(length.bind(n)).sum().item() == n * (n - 1) // 2
+        assert Tensor.arange(length.bind(n) + 1)[:2].tolist() == [0, 1]

@@ -316,7 +316,7 @@ class MovementOpsMixin(TensorCore):
         size = self.shape[axis]
         count = ceildiv(size - gap * (k - 1), step)
         span = count * step
-        if gap == 1 and k <= step:
+        if gap == 1 and resolve(k <= step, False):
             missing = span - size
             x = self
             if not (isinstance(missing, int) and missing <= 0):
