@@ -9,8 +9,8 @@ aside; buffers of the capture stay where they are until it is freed or packed.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 import weakref
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
