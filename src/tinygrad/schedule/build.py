@@ -229,14 +229,15 @@ class Build:
     def _already_stored(self, u: UOp, stage: Stage, value: UOp) -> Memory | None:
         """The buffer that already holds a value which turned out to be a plain copy of it.
 
-        drop-in: users expect that x*y/y needs no kernel; the result then shares memory with x.
+        drop-in: users expect that x*y/y needs no kernel, the result then shares memory with x; of a
+        single element they expect one.
         """
         if value.op is not Ops.INDEX or len(u.shape) != 1 or value.dtype is not u.dtype:
             return None
         token, position = value.src
         if buffer_of(token) in self.demand.overwritten:
             return None
-        same = token.size == u.shape[0] and position is flat_index(u.shape, stage.body.indices)
+        same = token.size == u.shape[0] != 1 and position is flat_index(u.shape, stage.body.indices)
         return Memory(token, (token.size,)) if same else None
 
     def _dissolve(self, u: UOp, stage: Stage, value: UOp, reads: list[Read]) -> None:
