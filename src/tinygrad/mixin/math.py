@@ -65,11 +65,19 @@ class MathMixin:
     # ---- sums and products
 
     def add(self, x: Operand, reverse: bool = False):
-        """`self + x`."""
+        """`self + x`.
+
+        >>> Tensor([1, 2]).add(3).tolist()
+        [4, 5]
+        """
         return self._binop(Ops.ADD, x, reverse)
 
     def mul(self, x: Operand, reverse: bool = False):
-        """`self * x`."""
+        """`self * x`.
+
+        >>> Tensor([1, 2]).mul(3).tolist()
+        [3, 6]
+        """
         return self._binop(Ops.MUL, x, reverse)
 
     def neg(self):
@@ -92,7 +100,11 @@ class MathMixin:
         return top.mul(bottom.reciprocal())
 
     def idiv(self, x: Operand, reverse: bool = False):
-        """Integer quotient, rounded toward zero."""
+        """Integer quotient, rounded toward zero.
+
+        >>> Tensor([-7, 7]).idiv(2).tolist()
+        [-3, 3]
+        """
         return self._binop(Ops.IDIV, x, reverse)
 
     def mod(self, x: Operand, reverse: bool = False):
@@ -104,23 +116,39 @@ class MathMixin:
         return self._binop(Ops.POW, x, False)
 
     def square(self):
-        """`self * self`."""
+        """`self * self`.
+
+        >>> Tensor([-2, 3]).square().tolist()
+        [4, 9]
+        """
         return self.mul(self)
 
     # ---- bits
 
     def bitwise_and(self, x: Operand, reverse: bool = False):
-        """Bitwise and; of bools the logical one."""
+        """Bitwise and; of bools the logical one.
+
+        >>> Tensor([6, 3]).bitwise_and(2).tolist()
+        [2, 2]
+        """
         self._require_bits("bitwise_and")
         return self._binop(Ops.AND, x, reverse)
 
     def bitwise_or(self, x: Operand, reverse: bool = False):
-        """Bitwise or; of bools the logical one."""
+        """Bitwise or; of bools the logical one.
+
+        >>> Tensor([6, 3]).bitwise_or(1).tolist()
+        [7, 3]
+        """
         self._require_bits("bitwise_or")
         return self._binop(Ops.OR, x, reverse)
 
     def bitwise_xor(self, x: Operand, reverse: bool = False):
-        """Bitwise exclusive or; of bools the logical one."""
+        """Bitwise exclusive or; of bools the logical one.
+
+        >>> Tensor([6, 3]).bitwise_xor(2).tolist()
+        [4, 1]
+        """
         self._require_bits("bitwise_xor")
         return self._binop(Ops.XOR, x, reverse)
 
@@ -140,7 +168,12 @@ class MathMixin:
         return self._binop(Ops.SHR, x, reverse)
 
     def threefry(self, seed: Self):
-        """Threefry-2x32 of the counter `self` under the key `seed`; both are uint64."""
+        """Threefry-2x32 of the counter `self` under the key `seed`; both are uint64.
+
+        >>> counter, key = Tensor([1], dtype="uint64"), Tensor([2], dtype="uint64")
+        >>> counter.threefry(key).dtype
+        dtypes.ulong
+        """
         return self.alu(Ops.THREEFRY, seed)
 
     # ---- comparisons
@@ -158,7 +191,11 @@ class MathMixin:
         return self._binop(Ops.CMPNE, x, False)
 
     def eq(self, x: Operand):
-        """`self == x` as bool; False where either is NaN."""
+        """`self == x` as bool; False where either is NaN.
+
+        >>> Tensor([1, 2]).eq(2).tolist()
+        [False, True]
+        """
         return self.ne(x).logical_not()
 
     def le(self, x: Operand):
@@ -179,11 +216,19 @@ class MathMixin:
         return self.ne(True)
 
     def isnan(self):
-        """True where `self` is NaN."""
+        """True where `self` is NaN.
+
+        >>> Tensor([1.0, float("inf"), float("nan")]).isnan().tolist()
+        [False, False, True]
+        """
         return self.ne(self)
 
     def isinf(self, detect_positive: bool = True, detect_negative: bool = True):
-        """True where `self` is infinite, of the chosen signs."""
+        """True where `self` is infinite, of the chosen signs.
+
+        >>> Tensor([1.0, float("inf"), float("nan")]).isinf().tolist()
+        [False, True, False]
+        """
         infinity = float("inf")
         nothing = self.ne(self).bitwise_and(False)
         positive = self.eq(infinity) if detect_positive else nothing
@@ -191,7 +236,11 @@ class MathMixin:
         return positive.bitwise_or(negative)
 
     def isfinite(self):
-        """True where `self` is neither infinite nor NaN."""
+        """True where `self` is neither infinite nor NaN.
+
+        >>> Tensor([1.0, float("inf"), float("nan")]).isfinite().tolist()
+        [True, False, False]
+        """
         return self.isinf().bitwise_or(self.isnan()).logical_not()
 
     # ---- choice
@@ -223,7 +272,11 @@ class MathMixin:
         return self.bitwise_not()
 
     def clamp(self, min_=None, max_=None):
-        """`self` limited to `min_` below and `max_` above; where they cross, `max_` wins."""
+        """`self` limited to `min_` below and `max_` above; where they cross, `max_` wins.
+
+        >>> Tensor([-3, 0, 3]).clamp(-1, 1).tolist()
+        [-1, 0, 1]
+        """
         if min_ is None and max_ is None:
             raise RuntimeError("clamp needs min_ or max_, got None for both")
         limited = self
@@ -234,7 +287,11 @@ class MathMixin:
         return limited
 
     def clip(self, min_=None, max_=None):
-        """Same as `clamp`."""
+        """Same as `clamp`.
+
+        >>> Tensor([-3, 0, 3]).clip(-1, 1).tolist()
+        [-1, 0, 1]
+        """
         return self.clamp(min_, max_)
 
     # ---- rounding
@@ -244,12 +301,20 @@ class MathMixin:
         return self.alu(Ops.TRUNC)
 
     def ceil(self):
-        """Rounded toward plus infinity."""
+        """Rounded toward plus infinity.
+
+        >>> Tensor([-1.5, 1.5]).ceil().tolist()
+        [-1.0, 2.0]
+        """
         whole = self.trunc()
         return self.gt(whole).where(whole.add(1), whole)
 
     def floor(self):
-        """Rounded toward minus infinity."""
+        """Rounded toward minus infinity.
+
+        >>> Tensor([-1.5, 1.5]).floor().tolist()
+        [-2.0, 1.0]
+        """
         whole = self.trunc()
         return self.lt(whole).where(whole.sub(1), whole)
 
@@ -260,7 +325,11 @@ class MathMixin:
         return self.alu(Ops.SQRT)
 
     def rsqrt(self):
-        """`1 / sqrt(self)`."""
+        """`1 / sqrt(self)`.
+
+        >>> Tensor([4.0, 16.0]).rsqrt().tolist()
+        [0.5, 0.25]
+        """
         return self.sqrt().reciprocal()
 
     def sin(self):
@@ -286,45 +355,85 @@ class MathMixin:
     # ---- activations
 
     def relu(self):
-        """`max(self, 0)`; NaN stays NaN, the slope at 0 is 0."""
+        """`max(self, 0)`; NaN stays NaN, the slope at 0 is 0.
+
+        >>> Tensor([-1.0, 2.0]).relu().tolist()
+        [0.0, 2.0]
+        """
         return self.le(0).where(0, self)
 
     def relu6(self):
-        """`self` limited to 0 .. 6, with slope 0 at both ends."""
+        """`self` limited to 0 .. 6, with slope 0 at both ends.
+
+        >>> Tensor([-1.0, 2.0, 9.0]).relu6().tolist()
+        [0.0, 2.0, 6.0]
+        """
         return self.relu().sub(self.sub(6).relu())
 
     def leaky_relu(self, neg_slope=0.01):
-        """`self` above zero, `neg_slope * self` below."""
+        """`self` above zero, `neg_slope * self` below.
+
+        >>> Tensor([-2.0, 3.0]).leaky_relu(0.5).tolist()
+        [-1.0, 3.0]
+        """
         return self.lt(0).where(self.mul(neg_slope), self)
 
     def silu(self):
-        """`self * sigmoid(self)` (Elfwing et al., arXiv:1702.03118)."""
+        """`self * sigmoid(self)` (Elfwing et al., arXiv:1702.03118).
+
+        >>> Tensor(0.0).silu().item()
+        0.0
+        """
         return self.mul(self.sigmoid())
 
     def swish(self):
-        """Same as `silu` (Ramachandran et al., arXiv:1710.05941)."""
+        """Same as `silu` (Ramachandran et al., arXiv:1710.05941).
+
+        >>> Tensor(0.0).swish().item()
+        0.0
+        """
         return self.silu()
 
     def gelu(self):
-        """Gaussian error linear unit, tanh form (Hendrycks and Gimpel, arXiv:1606.08415)."""
+        """Gaussian error linear unit, tanh form (Hendrycks and Gimpel, arXiv:1606.08415).
+
+        >>> round(Tensor(1.0).gelu().item(), 3)
+        0.841
+        """
         cubic = self.add(self.mul(self).mul(self).mul(0.044715))
         return self.mul(0.5).mul(cubic.mul(math.sqrt(2 / math.pi)).tanh().add(1))
 
     def quick_gelu(self):
-        """`self * sigmoid(1.702 * self)`, the cheap form of `gelu`."""
+        """`self * sigmoid(1.702 * self)`, the cheap form of `gelu`.
+
+        >>> Tensor(0.0).quick_gelu().item()
+        0.0
+        """
         return self.mul(self.mul(1.702).sigmoid())
 
     def hardtanh(self, min_val=-1, max_val=1):
-        """`self` limited to `min_val` .. `max_val`."""
+        """`self` limited to `min_val` .. `max_val`.
+
+        >>> Tensor([-4.0, 0.5, 4.0]).hardtanh().tolist()
+        [-1.0, 0.5, 1.0]
+        """
         return self.clamp(min_val, max_val)
 
     def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5):
-        """`alpha * self + beta` limited to 0 .. 1, with slope 0 at both ends."""
+        """`alpha * self + beta` limited to 0 .. 1, with slope 0 at both ends.
+
+        >>> Tensor([-4.0, 0.0, 4.0]).hardsigmoid().tolist()
+        [0.0, 0.5, 1.0]
+        """
         line = self.mul(alpha).add(beta)
         return line.relu().sub(line.sub(1).relu())
 
     def hardswish(self):
-        """`self * relu6(self + 3) / 6` (Howard et al., arXiv:1905.02244)."""
+        """`self * relu6(self + 3) / 6` (Howard et al., arXiv:1905.02244).
+
+        >>> Tensor([0.0, 4.0]).hardswish().tolist()
+        [0.0, 4.0]
+        """
         return self.mul(self.add(3).relu6()).mul(1 / 6)
 
     # ---- operators

@@ -96,6 +96,9 @@ class MovementMixin:
 
         One size may be -1 (inferred); None keeps the size that axis has now. Raises ValueError
         when the number of elements would change, RuntimeError for more than one -1.
+
+        >>> Tensor.arange(6).reshape(2, -1).tolist()
+        [[0, 1, 2], [3, 4, 5]]
         """
         wanted = [
             self.shape[axis] if size is None else size
@@ -120,13 +123,20 @@ class MovementMixin:
         return self if _same_shape(self.shape, new_shape) else self._mop(Ops.RESHAPE, new_shape)
 
     def view(self, shape, *args) -> Self:
-        """Same as `reshape`."""
+        """Same as `reshape`.
+
+        >>> Tensor.arange(6).view(3, 2).shape
+        (3, 2)
+        """
         return self.reshape(shape, *args)
 
     def expand(self, shape, *args) -> Self:
         """Axes of size 1 repeated to the given sizes; new axes come first.
 
         -1 and None keep the size. Raises ValueError when another size would have to change.
+
+        >>> Tensor([[1], [2]]).expand(2, 3).tolist()
+        [[1, 1, 1], [2, 2, 2]]
         """
         wanted = _as_tuple(shape, args)
         missing = len(wanted) - self.ndim
@@ -145,14 +155,22 @@ class MovementMixin:
         return widened if _same_shape(aligned, new_shape) else widened._mop(Ops.EXPAND, new_shape)
 
     def permute(self, order, *args) -> Self:
-        """The axes in another order. Raises RuntimeError when `order` is no permutation."""
+        """The axes in another order. Raises RuntimeError when `order` is no permutation.
+
+        >>> Tensor([[1, 2, 3], [4, 5, 6]]).permute(1, 0).shape
+        (3, 2)
+        """
         axes = tuple(self._resolve_dim(axis) for axis in _as_tuple(order, args))
         if sorted(axes) != list(range(self.ndim)):
             raise RuntimeError(f"order is not a valid permutation, getting {axes} for {self.shape}")
         return self if axes == tuple(range(self.ndim)) else self._mop(Ops.PERMUTE, axes)
 
     def flip(self, axis, *args) -> Self:
-        """The given axes reversed. Raises RuntimeError when one is named twice."""
+        """The given axes reversed. Raises RuntimeError when one is named twice.
+
+        >>> Tensor([1, 2, 3]).flip(0).tolist()
+        [3, 2, 1]
+        """
         axes = [self._resolve_dim(dim) for dim in _as_tuple(axis, args)]
         if len(set(axes)) != len(axes):
             raise RuntimeError(f"dim can appear at most once, getting {axes}")
@@ -163,6 +181,9 @@ class MovementMixin:
         """The elements from `begin` up to `end` of each axis; None keeps an axis whole.
 
         Raises ValueError when the pairs do not fit the shape.
+
+        >>> Tensor.arange(5).shrink(((1, 3),)).tolist()
+        [1, 2]
         """
         if len(arg) != self.ndim:
             raise ValueError(f"shrink needs one pair per axis: got {arg} for shape {self.shape}")
@@ -175,7 +196,11 @@ class MovementMixin:
         return self._mop(Ops.SHRINK, pairs)
 
     def shrink_to(self, shape, *args) -> Self:
-        """Each axis cut to its first so many elements; None keeps an axis whole."""
+        """Each axis cut to its first so many elements; None keeps an axis whole.
+
+        >>> Tensor.arange(5).shrink_to(2).tolist()
+        [0, 1]
+        """
         sizes = _as_tuple(shape, args)
         return self.shrink(tuple(None if size is None else (0, size) for size in sizes))
 
@@ -187,25 +212,41 @@ class MovementMixin:
         return self.transpose()
 
     def transpose(self, dim0=1, dim1=0) -> Self:
-        """Two axes exchanged."""
+        """Two axes exchanged.
+
+        >>> Tensor([[1, 2], [3, 4]]).transpose(0, 1).tolist()
+        [[1, 3], [2, 4]]
+        """
         order = list(range(self.ndim))
         first, second = self._resolve_dim(dim0), self._resolve_dim(dim1)
         order[first], order[second] = order[second], order[first]
         return self.permute(tuple(order))
 
     def flatten(self, start_dim=0, end_dim=-1) -> Self:
-        """The axes `start_dim` to `end_dim`, both included, made one."""
+        """The axes `start_dim` to `end_dim`, both included, made one.
+
+        >>> Tensor([[1, 2], [3, 4]]).flatten().tolist()
+        [1, 2, 3, 4]
+        """
         first, last = self._resolve_dim(start_dim), self._resolve_dim(end_dim)
         merged = prod(self.shape[first : last + 1])
         return self.reshape(self.shape[:first] + (merged,) + self.shape[last + 1 :])
 
     def unflatten(self, dim: int, sizes: tuple[int, ...]) -> Self:
-        """One axis split into axes of the given sizes."""
+        """One axis split into axes of the given sizes.
+
+        >>> Tensor.arange(6).unflatten(0, (2, 3)).shape
+        (2, 3)
+        """
         axis = self._resolve_dim(dim)
         return self.reshape(self.shape[:axis] + tuple(sizes) + self.shape[axis + 1 :])
 
     def squeeze(self, dim: int | None = None) -> Self:
-        """Without axis `dim` if its size is 1, or without every axis of size 1."""
+        """Without axis `dim` if its size is 1, or without every axis of size 1.
+
+        >>> Tensor([[[1, 2]]]).squeeze().shape, Tensor([[[1, 2]]]).squeeze(0).shape
+        ((2,), (1, 2))
+        """
         if dim is None:
             kept = tuple(size for size in self.shape if not _same(size, 1))
             return self.reshape(kept)
@@ -215,12 +256,20 @@ class MovementMixin:
         return self.reshape(self.shape[:axis] + self.shape[axis + 1 :])
 
     def unsqueeze(self, dim: int) -> Self:
-        """A new axis of size 1 at position `dim`."""
+        """A new axis of size 1 at position `dim`.
+
+        >>> Tensor([1, 2]).unsqueeze(0).shape
+        (1, 2)
+        """
         axis = self._resolve_dim(dim, extra=True)
         return self.reshape(self.shape[:axis] + (1,) + self.shape[axis:])
 
     def repeat(self, repeats, *args) -> Self:
-        """The whole laid end to end: `repeats` copies along each axis, new axes first."""
+        """The whole laid end to end: `repeats` copies along each axis, new axes first.
+
+        >>> Tensor([1, 2]).repeat(2, 2).tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+        """
         counts = _as_tuple(repeats, args)
         if len(counts) < self.ndim:
             raise ValueError(f"repeat needs a count per axis: got {counts} for shape {self.shape}")
@@ -231,7 +280,11 @@ class MovementMixin:
         return self.reshape(tuple(split)).expand(tuple(copied)).reshape(joined)
 
     def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
-        """Each element `repeats` times in place, along `dim` or of the flattened whole."""
+        """Each element `repeats` times in place, along `dim` or of the flattened whole.
+
+        >>> Tensor([1, 2]).repeat_interleave(2).tolist()
+        [1, 1, 2, 2]
+        """
         source, axis = (self.flatten(), 0) if dim is None else (self, self._resolve_dim(dim))
         before, size, after = source.shape[:axis], source.shape[axis], source.shape[axis + 1 :]
         copied = source.reshape((*before, size, 1, *after)).expand((*before, size, repeats, *after))
@@ -242,6 +295,9 @@ class MovementMixin:
 
         Sizes of new axes are given by name; one per group may be left out. Raises AssertionError
         for a formula that is malformed or does not fit, RuntimeError and ValueError for sizes.
+
+        >>> Tensor.arange(6).rearrange("(a b) -> b a", a=2).tolist()
+        [[0, 3], [1, 4], [2, 5]]
         """
         plan = plan_rearrange(formula, self.shape, sizes)
         split = self

@@ -25,9 +25,9 @@ class AutogradMixin(TensorCore):
         `gradient` is the gradient of `self`; without it `self` must be a scalar. A target `self` does
         not depend on raises RuntimeError, or gives zeros with `materialize_grads`.
 
-        ```
-        x = Tensor([3.0]); (x * x).sum().gradient(x)[0].tolist()  # [6.0]
-        ```
+        >>> x = Tensor([3.0])
+        >>> (x * x).sum().gradient(x)[0].tolist()
+        [6.0]
         """
         for t in (self, *targets):
             if not t.is_floating_point():
@@ -59,9 +59,10 @@ class AutogradMixin(TensorCore):
     def backward(self, gradient: Self | None = None) -> Self:
         """Adds to `.grad` of every tensor in the graph that has `requires_grad=True`; returns self.
 
-        ```
-        w = Tensor([2.0], requires_grad=True); (w * 3).sum().backward(); w.grad.tolist()  # [3.0]
-        ```
+        >>> w = Tensor([2.0], requires_grad=True)
+        >>> _ = (w * 3).sum().backward()
+        >>> w.grad.tolist()
+        [3.0]
         """
         inside = self.uop.toposort()
         wanting: list[Any] = [

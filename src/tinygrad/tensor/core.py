@@ -110,6 +110,11 @@ class TensorCore(OpMixin, TensorMethods):
         `dtype` defaults to what the data has (Python ints: default_int, floats: default_float), and
         `device` to Device.DEFAULT; a tuple of devices puts a copy on each.
         Raises ValueError for ragged lists, TypeError for data that are no numbers.
+
+        >>> Tensor([[1, 2], [3, 4]]).shape
+        (2, 2)
+        >>> Tensor([1, 2.5]).dtype
+        dtypes.float
         """
         wanted = None if dtype is None else to_dtype(dtype)
         path: Any = data
@@ -177,11 +182,19 @@ class TensorCore(OpMixin, TensorMethods):
     # ---- what the mixins ask for
 
     def alu(self, op: Ops, *src: TensorCore) -> Self:
-        """Applies `op` to tensors that have one shape and dtype already."""
+        """Applies `op` to tensors that have one shape and dtype already.
+
+        >>> Tensor([1, 2]).alu(Ops.ADD, Tensor([3, 4])).tolist()
+        [4, 6]
+        """
         return self._lift(lambda u, *rest: u.alu(op, *rest), *src)
 
     def const_like(self, b: ConstType) -> Self:
-        """The constant `b` with the shape, dtype and device of `self`."""
+        """The constant `b` with the shape, dtype and device of `self`.
+
+        >>> Tensor([1, 2]).const_like(7).tolist()
+        [7, 7]
+        """
         return self._wrap(self._constant(b, self.dtype).uop, False)._broadcast_to(self.shape)
 
     def _mop(self, op: Ops, arg) -> Self:
@@ -228,26 +241,46 @@ class TensorCore(OpMixin, TensorMethods):
     # ---- size and kind
 
     def numel(self) -> UOp | int:
-        """Number of elements."""
+        """Number of elements.
+
+        >>> Tensor([[1, 2, 3], [4, 5, 6]]).numel()
+        6
+        """
         count: sint = 1
         for size in self.shape:
             count = count * size
         return count
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element.
+
+        >>> Tensor([1.0], dtype="float16").element_size()
+        2
+        """
         return self.dtype.itemsize
 
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Bytes of all elements.
+
+        >>> Tensor([1.0, 2.0], dtype="float16").nbytes()
+        4
+        """
         return int(self.numel()) * self.element_size()
 
     def is_floating_point(self) -> bool:
-        """Whether the dtype is a float."""
+        """Whether the dtype is a float.
+
+        >>> Tensor([1.0]).is_floating_point(), Tensor([1]).is_floating_point()
+        (True, False)
+        """
         return dtypes.is_float(self.dtype)
 
     def size(self, dim: int | None = None) -> sint | tuple[sint, ...]:
-        """The shape, or the length of one axis. Raises IndexError for an axis that is not there."""
+        """The shape, or the length of one axis. Raises IndexError for an axis that is not there.
+
+        >>> Tensor([[1, 2, 3]]).size(), Tensor([[1, 2, 3]]).size(1)
+        ((1, 3), 3)
+        """
         return self.shape if dim is None else self.shape[dim]
 
     def _resolve_dim(self, dim: int, *, extra: bool = False) -> int:
@@ -275,7 +308,11 @@ class TensorCore(OpMixin, TensorMethods):
         return dtypes.default_float
 
     def ufix(self, x) -> Self:
-        """`x` as a tensor: tensors unchanged, symbolic integers and Python numbers as constants."""
+        """`x` as a tensor: tensors unchanged, symbolic integers and Python numbers as constants.
+
+        >>> Tensor([1.0]).ufix(2).dtype
+        dtypes.float
+        """
         tensor: Self = x
         if isinstance(x, TensorCore):
             return tensor
@@ -324,28 +361,43 @@ class TensorCore(OpMixin, TensorMethods):
     def cast(self, dtype: DTypeLike) -> Self:
         """Values converted to `dtype`: floats to ints by truncation, anything to bool by `!= 0`.
 
-        ```
-        Tensor([-1.7, 2.5]).cast("int32").tolist()  # [-1, 2]
-        ```
+        >>> Tensor([-1.7, 2.5]).cast("int32").tolist()
+        [-1, 2]
         """
         target = to_dtype(dtype)
         return self if self.dtype is target else self._lift(lambda u: u.cast(target))
 
     def detach(self) -> Self:
-        """The same values, cut from the gradient."""
+        """The same values, cut from the gradient.
+
+        >>> Tensor([1.0], requires_grad=True).detach().requires_grad
+        False
+        """
         return self._wrap(self.uop.detach(), False)
 
     def requires_grad_(self, requires_grad=True) -> Self:
-        """Sets whether `backward` gives this tensor a gradient; returns self."""
+        """Sets whether `backward` gives this tensor a gradient; returns self.
+
+        >>> Tensor([1.0]).requires_grad_().requires_grad
+        True
+        """
         self.requires_grad = requires_grad
         return self
 
     def contiguous(self, *args, **kwargs) -> Self:
-        """The same values, promised to lie in a buffer of their own once realized."""
+        """The same values, promised to lie in a buffer of their own once realized.
+
+        >>> Tensor([[1, 2], [3, 4]]).permute(1, 0).contiguous().tolist()
+        [[1, 3], [2, 4]]
+        """
         return self._lift(lambda u: u.contiguous(*args, **kwargs))
 
     def contiguous_backward(self) -> Self:
-        """The same values; the gradient that flows back through here is made contiguous."""
+        """The same values; the gradient that flows back through here is made contiguous.
+
+        >>> Tensor([1.0]).contiguous_backward().tolist()
+        [1.0]
+        """
         return self._lift(lambda u: u.contiguous_backward())
 
 

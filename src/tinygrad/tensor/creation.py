@@ -49,6 +49,9 @@ class CreationMixin(TensorCore):
         """A scalar tensor of a symbolic integer, computed when the kernel runs.
 
         Sums, products and quotients of bound variables and constants; kwargs as for `Tensor(...)`.
+
+        >>> Tensor.from_uop(Variable("n", 1, 8).bind(3) + 1).item()
+        4
         """
         kwargs.setdefault("requires_grad", False)
         made: dict[UOp, Self] = {}
@@ -77,7 +80,11 @@ class CreationMixin(TensorCore):
         dtype: DTypeLike | None = None,
         **kwargs,
     ) -> Self:
-        """Memory of the given shape with arbitrary contents."""
+        """Memory of the given shape with arbitrary contents.
+
+        >>> Tensor.empty(2, 3).shape
+        (2, 3)
+        """
         sizes = checked_shape(*shape)
         kind = dtypes.default_float if dtype is None else to_dtype(dtype)
         where = canonical_devices(device)
@@ -91,7 +98,11 @@ class CreationMixin(TensorCore):
         return cls(node, where, kind, **kwargs)
 
     def empty_like(self, **kwargs) -> Self:
-        """Memory with the shape, dtype and device of `self`, unless kwargs say otherwise."""
+        """Memory with the shape, dtype and device of `self`, unless kwargs say otherwise.
+
+        >>> Tensor([[1, 2]]).empty_like().shape
+        (1, 2)
+        """
         kind, where = kwargs.pop("dtype", self.dtype), kwargs.pop("device", self.device)
         if isinstance(where, tuple) and where == self.device and self.uop.axis is not None:
             return self._per_device(type(self).empty, dtype=kind, **kwargs)
@@ -110,9 +121,8 @@ class CreationMixin(TensorCore):
     def full(cls, shape: tuple[sint, ...], fill_value: ConstType, **kwargs) -> Self:
         """Every element is `fill_value`; the dtype follows it unless given.
 
-        ```
-        Tensor.full((2, 2), 7).tolist()  # [[7, 7], [7, 7]]
-        ```
+        >>> Tensor.full((2, 2), 7).tolist()
+        [[7, 7], [7, 7]]
         """
         sizes = checked_shape(shape)
         if isinstance(fill_value, UOp):
@@ -126,16 +136,28 @@ class CreationMixin(TensorCore):
 
     @classmethod
     def zeros(cls, *shape, **kwargs) -> Self:
-        """Zeros (default_float unless a dtype is given)."""
+        """Zeros (default_float unless a dtype is given).
+
+        >>> Tensor.zeros(2, 2).tolist()
+        [[0.0, 0.0], [0.0, 0.0]]
+        """
         return cls.full(argfix(*shape), 0.0, **kwargs)
 
     @classmethod
     def ones(cls, *shape, **kwargs) -> Self:
-        """Ones (default_float unless a dtype is given)."""
+        """Ones (default_float unless a dtype is given).
+
+        >>> Tensor.ones(2, 2).tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
+        """
         return cls.full(argfix(*shape), 1.0, **kwargs)
 
     def full_like(self, fill_value: ConstType, **kwargs) -> Self:
-        """`fill_value` everywhere, with the shape, dtype and device of `self`."""
+        """`fill_value` everywhere, with the shape, dtype and device of `self`.
+
+        >>> Tensor([1, 2]).full_like(9).tolist()
+        [9, 9]
+        """
         kind, where = kwargs.pop("dtype", self.dtype), kwargs.pop("device", self.device)
         if isinstance(where, tuple) and where == self.device and self.uop.axis is not None:
             make = type(self).full
@@ -145,11 +167,19 @@ class CreationMixin(TensorCore):
         return self.full(self.shape, fill_value, dtype=kind, device=where, **kwargs)
 
     def zeros_like(self, **kwargs) -> Self:
-        """Zeros like `self`."""
+        """Zeros like `self`.
+
+        >>> Tensor([[5, 6]]).zeros_like().tolist()
+        [[0, 0]]
+        """
         return self.full_like(0, **kwargs)
 
     def ones_like(self, **kwargs) -> Self:
-        """Ones like `self`."""
+        """Ones like `self`.
+
+        >>> Tensor([[5, 6]]).ones_like().tolist()
+        [[1, 1]]
+        """
         return self.full_like(1, **kwargs)
 
     @classmethod
@@ -157,9 +187,11 @@ class CreationMixin(TensorCore):
         """`start, start + step, ...` up to but without `stop`; one argument counts from 0.
 
         Ints unless an argument is a float. Raises ValueError where a value does not fit the dtype.
-        ```
-        Tensor.arange(2, 8, 3).tolist()  # [2, 5]
-        ```
+
+        >>> Tensor.arange(2, 8, 3).tolist()
+        [2, 5]
+        >>> Tensor.arange(3).tolist()
+        [0, 1, 2]
         """
         first, end = (0, start) if stop is None else (start, stop)
         given = (first, end, step)
@@ -188,6 +220,9 @@ class CreationMixin(TensorCore):
         """`steps` evenly spaced values from `start` to `stop`, both included.
 
         Raises ValueError for fewer than 0 steps or a bool dtype.
+
+        >>> Tensor.linspace(0, 1, 5).tolist()
+        [0.0, 0.25, 0.5, 0.75, 1.0]
         """
         if steps < 0:
             raise ValueError(f"linspace needs steps >= 0, got {steps}")
@@ -211,7 +246,11 @@ class CreationMixin(TensorCore):
         device=None,
         requires_grad: bool | None = None,
     ) -> Self:
-        """The `n` x `m` matrix (`m` defaults to `n`) with ones on the main diagonal."""
+        """The `n` x `m` matrix (`m` defaults to `n`) with ones on the main diagonal.
+
+        >>> Tensor.eye(2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
         width = n if m is None else m
         if n < 0 or width < 0:
             raise ValueError(f"cannot have negative sizes, got n={n} m={m}")

@@ -21,6 +21,9 @@ class LinalgMixin(TensorCore):
 
         Leading axes broadcast; vectors count as a row or a column. `dtype` sets the type of the sum.
         Raises RuntimeError where the lengths differ or an operand is a scalar.
+
+        >>> Tensor([[1, 2], [3, 4]]).dot(Tensor([[1], [10]])).tolist()
+        [[21], [43]]
         """
         if self.ndim == 0 or w.ndim == 0:
             raise RuntimeError(
@@ -40,7 +43,11 @@ class LinalgMixin(TensorCore):
         return total.cast(common if dtype is None else to_dtype(dtype))
 
     def matmul(self, x: Self, reverse=False, dtype: DTypeLike | None = None) -> Self:
-        """`self @ x`, or `x @ self` with `reverse`."""
+        """`self @ x`, or `x @ self` with `reverse`.
+
+        >>> Tensor([[1, 2], [3, 4]]).matmul(Tensor([[0, 1], [1, 0]])).tolist()
+        [[2, 1], [4, 3]]
+        """
         return x.dot(self, dtype=dtype) if reverse else self.dot(x, dtype=dtype)
 
     def __matmul__(self, x: Self) -> Self:
@@ -59,6 +66,9 @@ class LinalgMixin(TensorCore):
         """Products summed as Einstein's convention says: `Tensor.einsum("ij,jk->ik", a, b)`.
 
         "..." stands for any leading axes. Raises RuntimeError for a formula that does not fit.
+
+        >>> Tensor.einsum("ij,j->i", Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        [21, 43]
         """
         tensors = list(argfix(*operands))
         inputs, output = _parse_einsum(formula, [t.ndim for t in tensors])
@@ -88,6 +98,10 @@ class LinalgMixin(TensorCore):
         """`(Q, R)` with `Q @ R == self`, Q orthogonal, R upper triangular, for each matrix.
 
         Householder reflections (Golub and Van Loan, Matrix Computations, 5.2).
+
+        >>> q, r = Tensor([[3.0, 1.0], [4.0, 2.0]]).qr()
+        >>> (q @ r).allclose(Tensor([[3.0, 1.0], [4.0, 2.0]]), atol=1e-4)
+        True
         """
         if self.ndim < 2:
             raise RuntimeError(f"expected two or more dimensions, got {self.ndim}")
@@ -118,6 +132,11 @@ class LinalgMixin(TensorCore):
         """`(U, S, V)` with `U @ diag(S) @ V == self`, S not increasing, for each matrix.
 
         One-sided Jacobi rotations of column pairs in round-robin order (Brent and Luk, 1985).
+
+        >>> a = Tensor([[3.0, 0.0], [0.0, 2.0]])
+        >>> u, s, v = a.svd()
+        >>> [round(value, 3) for value in s.tolist()]
+        [3.0, 2.0]
         """
         if self.ndim < 2:
             raise RuntimeError(f"expected two or more dimensions, got {self.ndim}")
@@ -146,6 +165,9 @@ class LinalgMixin(TensorCore):
         """The nearest orthogonal matrix, by an odd polynomial iteration with the given coefficients.
 
         Used by the Muon optimizer (Jordan et al., 2024).
+
+        >>> Tensor([[2.0, 0.0], [0.0, 2.0]]).newton_schulz(5, (1.5, -0.5)).shape
+        (2, 2)
         """
         if self.ndim < 2:
             raise AssertionError(f"expected two or more dimensions, got {self.ndim}")

@@ -84,6 +84,10 @@ class MemoryMixin(TensorCore):
         """The kernels that compute `self` and `lst`, and the values of symbolic variables.
 
         The tensors are moved onto the buffers the kernels will fill.
+
+        >>> items, values = (Tensor([1.0, 2.0]).realize() * 2).schedule_with_vars()
+        >>> len(items), values
+        (1, {})
         """
         from tinygrad.engine.schedule import complete_create_schedule_with_vars
 
@@ -97,7 +101,12 @@ class MemoryMixin(TensorCore):
         return items, var_vals
 
     def schedule(self, *lst: Self) -> list[ExecItem]:
-        """As `schedule_with_vars`, for graphs without symbolic variables."""
+        """As `schedule_with_vars`, for graphs without symbolic variables.
+
+        >>> x = Tensor([1.0]).realize()
+        >>> len((x + 1).schedule())
+        1
+        """
         items, var_vals = self.schedule_with_vars(*lst)
         if var_vals:
             raise AssertionError(
@@ -107,7 +116,12 @@ class MemoryMixin(TensorCore):
         return items
 
     def realize(self, *lst: Self, do_update_stats=True) -> Self:
-        """Computes `self` and `lst`, all in one schedule; returns self."""
+        """Computes `self` and `lst`, all in one schedule; returns self.
+
+        >>> x = (Tensor([1, 2]) + 1).realize()
+        >>> x.uop.is_realized
+        True
+        """
         from tinygrad.engine.realize import run_schedule
 
         self._run_due_writes([t.uop for t in (self, *lst)])
@@ -136,6 +150,10 @@ class MemoryMixin(TensorCore):
         """Makes `self` stand for the node of `x`; other tensors and `x` itself do not change.
 
         Device and dtype become those of `x`. Raises AssertionError where the shapes differ.
+
+        >>> x = Tensor([1, 2])
+        >>> x.replace(Tensor([3, 4])).tolist()
+        [3, 4]
         """
         if not allow_shape_mismatch and self.shape != x.shape:
             raise AssertionError(f"replace needs equal shapes, got {self.shape} and {x.shape}")
@@ -146,6 +164,10 @@ class MemoryMixin(TensorCore):
         """Overwrites the values of `self`, in its buffer, when it is next realized; returns self.
 
         `x` must have the shape (or broadcast to it), dtype and device of `self`.
+
+        >>> x = Tensor([1, 2]).realize()
+        >>> x.assign(Tensor([3, 4])).tolist()
+        [3, 4]
         """
         value: Any = x
         if not isinstance(x, TensorCore):
@@ -177,7 +199,12 @@ class MemoryMixin(TensorCore):
         return self
 
     def clone(self) -> Self:
-        """A copy in a buffer of its own, with the gradient copied too."""
+        """A copy in a buffer of its own, with the gradient copied too.
+
+        >>> x = Tensor([1, 2])
+        >>> x.clone().tolist()
+        [1, 2]
+        """
         made = self.empty_like(requires_grad=self.requires_grad).assign(self.detach())
         made.requires_grad = self.requires_grad
         if self.grad is not None:
@@ -187,7 +214,11 @@ class MemoryMixin(TensorCore):
     # ---- devices
 
     def to(self, device: str | tuple[str, ...] | None) -> Self:
-        """`self` on another device (None: the default one); a tuple puts a copy on each."""
+        """`self` on another device (None: the default one); a tuple puts a copy on each.
+
+        >>> Tensor([1, 2]).to("PYTHON").device
+        'PYTHON'
+        """
         target = canonical_devices(device)
         if target == self.device:
             return self
@@ -199,7 +230,12 @@ class MemoryMixin(TensorCore):
         return moved
 
     def to_(self, device: str | tuple[str, ...] | None) -> Self:
-        """Moves `self`, and its gradient, to another device; returns self."""
+        """Moves `self`, and its gradient, to another device; returns self.
+
+        >>> x = Tensor([1, 2])
+        >>> x.to_("PYTHON").device
+        'PYTHON'
+        """
         moved = self.to(device)
         if self.grad is not None and moved is not self:
             self.grad = moved.grad
@@ -210,6 +246,10 @@ class MemoryMixin(TensorCore):
         """`self` split along `axis` over `devices`; without an axis each gets a copy.
 
         Raises RuntimeError where the axis does not divide evenly.
+
+        >>> x = Tensor([1, 2, 3, 4]).shard(("CPU:0", "CPU:1"), axis=0)
+        >>> x.device, x.tolist()
+        (('CPU', 'CPU:1'), [1, 2, 3, 4])
         """
         if not isinstance(self.device, str):
             raise RuntimeError(f"shard needs a tensor on one device, got one on {self.device}")
@@ -228,7 +268,12 @@ class MemoryMixin(TensorCore):
         return self._lift(lambda u: _sharded(u, target, where))
 
     def shard_(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
-        """As `shard`, in place."""
+        """As `shard`, in place.
+
+        >>> x = Tensor([1, 2, 3, 4])
+        >>> x.shard_(("CPU:0", "CPU:1"), axis=0).device
+        ('CPU', 'CPU:1')
+        """
         return self._take(self.shard(devices, axis))
 
     def _take(self, x: Self) -> Self:
@@ -237,7 +282,12 @@ class MemoryMixin(TensorCore):
         return self
 
     def shard_like(self, y: Self) -> Self:
-        """`self` placed on devices as `y` is."""
+        """`self` placed on devices as `y` is.
+
+        >>> x = Tensor([1, 2]).shard(("CPU:0", "CPU:1"), axis=0)
+        >>> Tensor([3, 4]).shard_like(x).device
+        ('CPU', 'CPU:1')
+        """
         if isinstance(y.device, str):
             return self.to(y.device)
         if isinstance(self.device, tuple):
@@ -290,6 +340,9 @@ class MemoryMixin(TensorCore):
         """The elements as a memoryview of the tensor's shape.
 
         Raises TypeError for dtypes that have no `struct` code (bfloat16, fp8).
+
+        >>> Tensor([[1, 2], [3, 4]]).data().tolist()
+        [[1, 2], [3, 4]]
         """
         shape = self._known_shape()
         code: Any = self.dtype.base.fmt
@@ -301,7 +354,11 @@ class MemoryMixin(TensorCore):
         return flat.cast("B").cast(code, shape) if shape else flat
 
     def item(self) -> ConstType:
-        """The one element as a Python number. Raises AssertionError for more or fewer."""
+        """The one element as a Python number. Raises AssertionError for more or fewer.
+
+        >>> Tensor([[5]]).item()
+        5
+        """
         if self.numel() != 1:
             raise AssertionError(f"item() needs exactly one element, got shape {self.shape}")
         return self._numbers()[0]
@@ -313,7 +370,11 @@ class MemoryMixin(TensorCore):
         return memoryview(wide._contents()).cast("B").cast(code).tolist()
 
     def tolist(self) -> Sequence[ConstType] | ConstType:
-        """The elements as nested lists; of a 0-d tensor one number."""
+        """The elements as nested lists; of a 0-d tensor one number.
+
+        >>> Tensor([[1, 2], [3, 4]]).tolist(), Tensor(5).tolist()
+        ([[1, 2], [3, 4]], 5)
+        """
         shape = self._known_shape()
         if not shape:
             return self.item()
@@ -324,7 +385,11 @@ class MemoryMixin(TensorCore):
         return level
 
     def numpy(self) -> numpy.ndarray:
-        """The elements as a NumPy array of the same shape; bfloat16 and fp8 become float32."""
+        """The elements as a NumPy array of the same shape; bfloat16 and fp8 become float32.
+
+        >>> Tensor([1, 2]).numpy()
+        array([1, 2], dtype=int32)
+        """
         import numpy as np
 
         if self.dtype.base in (dtypes.bfloat16, *dtypes.fp8s):
@@ -344,6 +409,11 @@ class MemoryMixin(TensorCore):
         """A tensor over memory that is owned by someone else, at address `ptr`.
 
         The memory must outlive the tensor. `dtype` (default_float) and `device` as for any tensor.
+
+        >>> import ctypes
+        >>> memory = (ctypes.c_float * 2)(1.5, 2.5)
+        >>> Tensor.from_blob(ctypes.addressof(memory), (2,), dtype=dtypes.float32).tolist()
+        [1.5, 2.5]
         """
 
         dtype = to_dtype(kwargs.pop("dtype", None) or dtypes.default_float)
@@ -356,6 +426,9 @@ class MemoryMixin(TensorCore):
         """The same bits read as `dtype`; where the item sizes differ the last axis changes length.
 
         Raises RuntimeError where the last axis does not divide evenly, or a gradient is wanted.
+
+        >>> Tensor([1.0]).bitcast("int32").tolist()
+        [1065353216]
         """
         target = to_dtype(dtype)
         if self.dtype is target:
@@ -406,6 +479,13 @@ class MemoryMixin(TensorCore):
         """Runs a hand-written kernel over `self` and `lst`; returns them as after the kernel.
 
         `fxn` gets one placeholder node per tensor and returns the kernel's AST.
+
+        >>> def plus_one(out, x):
+        ...     i = UOp.range(out.size, 0)
+        ...     return out[i].store(x[i] + 1).end(i).sink()
+        >>> out = Tensor.empty(3, dtype=dtypes.int32)
+        >>> out.custom_kernel(Tensor([1, 2, 3]), fxn=plus_one)[0].tolist()
+        [2, 3, 4]
         """
         nodes = UOp.custom_kernel(*[t.uop for t in (self, *lst)], fxn=fxn, grad_fxn=grad_fxn)
         return [self._wrap(node, t.requires_grad) for node, t in zip(nodes, (self, *lst))]

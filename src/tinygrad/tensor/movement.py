@@ -47,6 +47,11 @@ class MovementOpsMixin(TensorCore):
         "constant" fills with `value`, "reflect" mirrors, "replicate" repeats the edge, "circular"
         wraps around. Raises ValueError for a wrong number of entries or too large a mirror,
         NotImplementedError for an unknown mode.
+
+        >>> Tensor([[1, 2]]).pad((1, 0, 0, 1)).tolist()
+        [[0, 1, 2], [0, 0, 0]]
+        >>> Tensor([1, 2, 3]).pad(((2, 1),), value=9).tolist()
+        [9, 9, 1, 2, 3, 9]
         """
         if mode not in PadMode:
             raise NotImplementedError(f"mode is one of {PadMode}, got {mode!r}")
@@ -132,7 +137,11 @@ class MovementOpsMixin(TensorCore):
         return pieces[0].cat(*pieces[1:], dim=axis)
 
     def pad_to(self, shape, *args) -> Self:
-        """Zeros added after each axis up to `shape` (None keeps an axis)."""
+        """Zeros added after each axis up to `shape` (None keeps an axis).
+
+        >>> Tensor([1, 2]).pad_to(4).tolist()
+        [1, 2, 0, 0]
+        """
         wanted = argfix(shape, *args)
         if len(wanted) != self.ndim:
             raise ValueError(f"pad_to needs one size per axis: got {wanted} for shape {self.shape}")
@@ -145,9 +154,8 @@ class MovementOpsMixin(TensorCore):
     def cat(self: Self, *args: Self, dim: int = 0) -> Self:
         """Tensors joined along axis `dim`; the other axes must be equal, dtypes promote.
 
-        ```
-        Tensor([1, 2]).cat(Tensor([3])).tolist()  # [1, 2, 3]
-        ```
+        >>> Tensor([1, 2]).cat(Tensor([3])).tolist()
+        [1, 2, 3]
         """
         axis = self._resolve_dim(dim)
         parts = [self, *args]
@@ -180,7 +188,11 @@ class MovementOpsMixin(TensorCore):
         return self | other if self.dtype is dtypes.bool else self + other
 
     def stack(self: Self, *args: Self, dim: int = 0) -> Self:
-        """Tensors of one shape joined along a new axis `dim`."""
+        """Tensors of one shape joined along a new axis `dim`.
+
+        >>> Tensor([1, 2]).stack(Tensor([3, 4]), dim=1).tolist()
+        [[1, 3], [2, 4]]
+        """
         parts = argfix(self, *args)
         axis = parts[0]._resolve_dim(dim, extra=True)
         lifted = [t.unsqueeze(axis) for t in parts]
@@ -192,6 +204,9 @@ class MovementOpsMixin(TensorCore):
         """Parts along `dim`: of length `sizes` each, the last maybe shorter, or of the given lengths.
 
         Raises ValueError where given lengths do not add up to the axis.
+
+        >>> [part.tolist() for part in Tensor.arange(5).split([2, 3])]
+        [[0, 1], [2, 3, 4]]
         """
         axis = self._resolve_dim(dim)
         length = self.shape[axis]
@@ -208,7 +223,11 @@ class MovementOpsMixin(TensorCore):
         return tuple(parts)
 
     def chunk(self, chunks: int, dim: int = 0) -> list[Self]:
-        """At most `chunks` parts of equal length along `dim`, the last maybe shorter."""
+        """At most `chunks` parts of equal length along `dim`, the last maybe shorter.
+
+        >>> [part.tolist() for part in Tensor.arange(5).chunk(2)]
+        [[0, 1, 2], [3, 4]]
+        """
         if chunks <= 0:
             raise AssertionError(f"expect chunks to be greater than 0, got {chunks}")
         length = self.shape[self._resolve_dim(dim)]
@@ -216,7 +235,11 @@ class MovementOpsMixin(TensorCore):
         return list(self.split(size if size else [0] * chunks, dim=dim))
 
     def meshgrid(self: Self, *args: Self, indexing: Literal["ij", "xy"] = "ij") -> tuple[Self, ...]:
-        """Coordinate grids of 1-d (or 0-d) tensors; "xy" swaps the first two axes."""
+        """Coordinate grids of 1-d (or 0-d) tensors; "xy" swaps the first two axes.
+
+        >>> [grid.tolist() for grid in Tensor([1, 2]).meshgrid(Tensor([3, 4]))]
+        [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+        """
         if indexing not in ("ij", "xy"):
             raise RuntimeError(f'indexing is "ij" or "xy", got {indexing!r}')
         lines = [t.reshape(-1) for t in (self, *args)]
@@ -238,7 +261,11 @@ class MovementOpsMixin(TensorCore):
     def roll(
         self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None
     ) -> Self:
-        """Elements moved forward along `dims`, wrapping around; None rolls the flattened tensor."""
+        """Elements moved forward along `dims`, wrapping around; None rolls the flattened tensor.
+
+        >>> Tensor([1, 2, 3, 4]).roll(1).tolist()
+        [4, 1, 2, 3]
+        """
         if dims is None:
             return self.flatten().roll(shifts, 0).reshape(self.shape)
         axes = tuple(self._resolve_dim(d) for d in make_tuple(dims, 1))
@@ -255,14 +282,22 @@ class MovementOpsMixin(TensorCore):
         return rolled
 
     def diag(self) -> Self:
-        """The square matrix with this 1-d tensor on its diagonal."""
+        """The square matrix with this 1-d tensor on its diagonal.
+
+        >>> Tensor([1, 2]).diag().tolist()
+        [[1, 0], [0, 2]]
+        """
         if self.ndim != 1:
             raise ValueError(f"diag needs a 1-d tensor, got shape {self.shape}")
         n = self.shape[0]
         return self.unsqueeze(-1).pad((None, (0, n))).flatten().shrink(((0, n * n),)).reshape(n, n)
 
     def diagonal(self) -> Self:
-        """The main diagonal of a square matrix."""
+        """The main diagonal of a square matrix.
+
+        >>> Tensor([[1, 2], [3, 4]]).diagonal().tolist()
+        [1, 4]
+        """
         if self.ndim != 2 or self.shape[0] != self.shape[1]:
             raise ValueError(f"diagonal needs a square matrix, got shape {self.shape}")
         n = self.shape[0]
@@ -276,11 +311,19 @@ class MovementOpsMixin(TensorCore):
         return r + diagonal <= c
 
     def triu(self, diagonal: int = 0) -> Self:
-        """The upper triangle of the last two axes, from `diagonal` up; zeros elsewhere."""
+        """The upper triangle of the last two axes, from `diagonal` up; zeros elsewhere.
+
+        >>> Tensor.ones(3, 3).triu().tolist()
+        [[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]]
+        """
         return self._below(diagonal).where(self, self.const_like(0))
 
     def tril(self, diagonal: int = 0) -> Self:
-        """The lower triangle of the last two axes, up to `diagonal`; zeros elsewhere."""
+        """The lower triangle of the last two axes, up to `diagonal`; zeros elsewhere.
+
+        >>> Tensor.ones(3, 3).tril().tolist()
+        [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
+        """
         return self._below(diagonal + 1).where(self.const_like(0), self)
 
     # ---- windows
@@ -336,7 +379,11 @@ class MovementOpsMixin(TensorCore):
         return starts.squeeze(axis + 2)
 
     def unfold(self, dim: int, size: sint, step: int) -> Self:
-        """Windows of `size` along `dim`, `step` apart, as a new last axis."""
+        """Windows of `size` along `dim`, `step` apart, as a new last axis.
+
+        >>> Tensor.arange(5).unfold(0, 3, 1).tolist()
+        [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+        """
         axis = self._resolve_dim(dim)
         if size < 0 or step <= 0:
             raise RuntimeError(f"unfold needs size >= 0 and step > 0, got {size=} {step=}")
@@ -351,7 +398,11 @@ class MovementOpsMixin(TensorCore):
         return windows.permute(*order, self.ndim)
 
     def sequential(self, ll) -> Self:
-        """The layers (or any functions) of `ll` applied one after the other."""
+        """The layers (or any functions) of `ll` applied one after the other.
+
+        >>> Tensor([-1.0, 4.0]).sequential([Tensor.relu, Tensor.sqrt]).tolist()
+        [0.0, 2.0]
+        """
         x = self
         for layer in ll:
             x = layer(x)

@@ -23,6 +23,9 @@ class NetworkMixin(TensorCore):
         """`self @ weight + bias` (a 1-d weight multiplies elementwise).
 
         `weight` is (in, out); `dtype` is the type all three are computed in.
+
+        >>> Tensor([[1.0, 2.0]]).linear(Tensor([[1.0], [10.0]]), Tensor([0.5])).tolist()
+        [[21.5]]
         """
         if dtype is not None:
             kind = to_dtype(dtype)
@@ -82,6 +85,9 @@ class NetworkMixin(TensorCore):
         """Average over windows of the last axes, as many as `kernel_size` has.
 
         `count_include_pad` counts padded zeros as elements. See `max_pool2d` for the rest.
+
+        >>> Tensor.arange(16).reshape(1, 1, 4, 4).float().avg_pool2d().tolist()
+        [[[[2.5, 4.5], [10.5, 12.5]]]]
         """
         kernel = make_tuple(kernel_size, 2)
         step = kernel if stride is None else stride
@@ -119,6 +125,9 @@ class NetworkMixin(TensorCore):
         `stride` defaults to the kernel; `padding` is one number, one per axis or all sides (last axis
         first); `ceil_mode` keeps incomplete windows at the end; `return_indices` also gives positions
         in the flattened window axes. Raises ValueError for a padding of the wrong length.
+
+        >>> Tensor.arange(16).reshape(1, 1, 4, 4).max_pool2d().tolist()
+        [[[[5, 7], [13, 15]]]]
         """
         kernel = make_tuple(kernel_size, 2)
         step = kernel if stride is None else stride
@@ -147,7 +156,13 @@ class NetworkMixin(TensorCore):
         padding: int | tuple[int, ...] = 0,
         output_size=None,
     ) -> Self:
-        """Puts pooled values back to the positions `max_pool2d` gave; zeros elsewhere."""
+        """Puts pooled values back to the positions `max_pool2d` gave; zeros elsewhere.
+
+        >>> x = Tensor([[[[1, 2], [3, 4]]]])
+        >>> values, places = x.max_pool2d(return_indices=True)
+        >>> values.max_unpool2d(places).tolist()
+        [[[[0, 0], [0, 4]]]]
+        """
         kernel = make_tuple(kernel_size, 2)
         n = len(kernel)
         if output_size is not None:
@@ -187,6 +202,12 @@ class NetworkMixin(TensorCore):
 
         One, two or three window axes. `padding` as in `max_pool2d`; `dtype` is the type of the sum.
         Raises RuntimeError where the channels do not fit, ValueError for a wrong padding.
+
+        >>> x, weight = Tensor.ones(1, 1, 3, 3), Tensor.ones(1, 1, 2, 2)
+        >>> x.conv2d(weight).tolist()
+        [[[[4.0, 4.0], [4.0, 4.0]]]]
+        >>> x.conv2d(weight, padding=1, stride=2).shape
+        (1, 1, 2, 2)
         """
         if IMAGE:
             return self.image_conv2d(weight, bias, groups, stride, dilation, padding, dtype)
@@ -238,6 +259,10 @@ class NetworkMixin(TensorCore):
 
         `output_padding` adds to the end of each axis, to choose among the inputs a convolution with
         a stride maps to one size.
+
+        >>> x, weight = Tensor.ones(1, 1, 2, 2), Tensor.ones(1, 1, 2, 2)
+        >>> x.conv_transpose2d(weight).tolist()
+        [[[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]]
         """
         channels, per_group, *kernel = weight.shape
         n = len(kernel)
@@ -289,7 +314,11 @@ class NetworkMixin(TensorCore):
     # ---- normalization
 
     def layernorm(self, axis: int | tuple[int, ...] = -1, eps: float = 1e-5) -> Self:
-        """Mean 0 and variance 1 over `axis` (Ba et al., arXiv:1607.06450)."""
+        """Mean 0 and variance 1 over `axis` (Ba et al., arXiv:1607.06450).
+
+        >>> [round(v, 3) for v in Tensor([1.0, 3.0]).layernorm().tolist()]
+        [-1.0, 1.0]
+        """
         centred = self - self.mean(axis, keepdim=True)
         return centred * (centred * centred).mean(axis, keepdim=True).add(eps).rsqrt()
 
@@ -301,7 +330,12 @@ class NetworkMixin(TensorCore):
         invstd: Self,
         axis: int | tuple[int, ...] = 1,
     ) -> Self:
-        """`(self - mean) * weight * invstd + bias`, all given per element of `axis`."""
+        """`(self - mean) * weight * invstd + bias`, all given per element of `axis`.
+
+        >>> x = Tensor([[1.0], [3.0]])
+        >>> x.batchnorm(None, None, mean=Tensor([2.0]), invstd=Tensor([1.0])).tolist()
+        [[-1.0], [1.0]]
+        """
         axes = {self._resolve_dim(a) for a in make_tuple(axis, 1)}
         shape = tuple(s if i in axes else 1 for i, s in enumerate(self.shape))
         x = self - mean.reshape(shape)
@@ -326,6 +360,10 @@ class NetworkMixin(TensorCore):
         Shapes (..., queries, d), (..., keys, d), (..., keys, e). A bool mask keeps where True, another
         is added. `is_causal` hides later keys; `enable_gqa` repeats key heads to those of `self`.
         Raises RuntimeError for a mask together with `is_causal`.
+
+        >>> q = k = v = Tensor.ones(1, 4, 8)
+        >>> q.scaled_dot_product_attention(k, v, is_causal=True).shape
+        (1, 4, 8)
         """
         if enable_gqa:
             key = key.repeat_interleave(self.shape[-3] // key.shape[-3], dim=-3)
@@ -351,6 +389,9 @@ class NetworkMixin(TensorCore):
         """The last axes resized to `size`. Modes "linear", "nearest", "nearest-exact".
 
         `align_corners` (linear only) keeps the centres of the corner elements in place.
+
+        >>> Tensor([[[1.0, 3.0]]]).interpolate((4,)).tolist()
+        [[[1.0, 1.5, 2.5, 3.0]]]
         """
         if mode not in ("linear", "nearest", "nearest-exact"):
             raise ValueError(f"mode is 'linear', 'nearest' or 'nearest-exact', got {mode!r}")

@@ -28,7 +28,14 @@ class RandomMixin(TensorCore):
 
     @classmethod
     def manual_seed(cls, seed=0) -> None:
-        """Starts the random numbers of all devices anew from `seed`."""
+        """Starts the random numbers of all devices anew from `seed`.
+
+        >>> Tensor.manual_seed(1)
+        >>> first = Tensor.rand(3).tolist()
+        >>> Tensor.manual_seed(1)
+        >>> Tensor.rand(3).tolist() == first
+        True
+        """
         RandomMixin._seed = seed
         RandomMixin._device_seeds.clear()
         RandomMixin._device_rng_counters.clear()
@@ -90,7 +97,12 @@ class RandomMixin(TensorCore):
         contiguous: bool = True,
         **kwargs,
     ) -> Self:
-        """Uniform numbers in [0, 1). Raises ValueError for dtypes that are no floats."""
+        """Uniform numbers in [0, 1). Raises ValueError for dtypes that are no floats.
+
+        >>> x = Tensor.rand(1000)
+        >>> bool((x >= 0).all().item() and (x < 1).all().item())
+        True
+        """
         kind = dtypes.default_float if dtype is None else to_dtype(dtype)
         if not dtypes.is_float(kind):
             raise ValueError(f"rand gives floats, got dtype {kind}: use randint")
@@ -113,7 +125,11 @@ class RandomMixin(TensorCore):
         return made
 
     def rand_like(self, **kwargs) -> Self:
-        """Uniform numbers with the shape, dtype and device of `self`."""
+        """Uniform numbers with the shape, dtype and device of `self`.
+
+        >>> Tensor([[1.0, 2.0]]).rand_like().shape
+        (1, 2)
+        """
         return self._random_like(type(self).rand, **kwargs)
 
     def _random_like(self, make, **kwargs) -> Self:
@@ -131,7 +147,11 @@ class RandomMixin(TensorCore):
     def randn(
         cls, *shape, dtype: DTypeLike | None = None, requires_grad: bool | None = None, **kwargs
     ) -> Self:
-        """Normal numbers with mean 0 and deviation 1 (Box and Muller, 1958)."""
+        """Normal numbers with mean 0 and deviation 1 (Box and Muller, 1958).
+
+        >>> Tensor.randn(2, 3).shape
+        (2, 3)
+        """
         kind = dtypes.default_float if dtype is None else to_dtype(dtype)
         pair = cls.rand(2, *argfix(*shape), **{**kwargs, "dtype": dtypes.float32})
         angle = pair[0].mul(2 * math.pi)
@@ -144,14 +164,23 @@ class RandomMixin(TensorCore):
     def randn_like(
         self, dtype: DTypeLike | None = None, requires_grad: bool | None = None, **kwargs
     ) -> Self:
-        """Normal numbers with the shape, dtype and device of `self`."""
+        """Normal numbers with the shape, dtype and device of `self`.
+
+        >>> Tensor([[1.0, 2.0]]).randn_like().shape
+        (1, 2)
+        """
         made = self._random_like(type(self).randn, dtype=dtype, **kwargs)
         made.requires_grad = requires_grad
         return made
 
     @classmethod
     def randint(cls, *shape, low=0, high=10, dtype=dtypes.int, **kwargs) -> Self:
-        """Whole numbers in [low, high). Raises TypeError for float bounds or dtypes."""
+        """Whole numbers in [low, high). Raises TypeError for float bounds or dtypes.
+
+        >>> x = Tensor.randint(1000, low=3, high=5)
+        >>> sorted(set(x.tolist()))
+        [3, 4]
+        """
         if not (isinstance(low, int) and isinstance(high, int)):
             raise TypeError(f"randint needs whole bounds, got low={low!r} high={high!r}")
         kind = to_dtype(dtype)
@@ -161,7 +190,11 @@ class RandomMixin(TensorCore):
 
     @classmethod
     def normal(cls, *shape, mean=0.0, std=1.0, requires_grad: bool | None = None, **kwargs) -> Self:
-        """Normal numbers with the given mean and deviation."""
+        """Normal numbers with the given mean and deviation.
+
+        >>> Tensor.normal(2, 3, mean=5.0, std=0.5).shape
+        (2, 3)
+        """
         made = cls.randn(*shape, **kwargs).mul(std).add(mean)
         made.requires_grad = requires_grad
         return made
@@ -176,7 +209,11 @@ class RandomMixin(TensorCore):
         requires_grad: bool | None = None,
         **kwargs,
     ) -> Self:
-        """Uniform numbers in [low, high); of an integer dtype whole ones."""
+        """Uniform numbers in [low, high); of an integer dtype whole ones.
+
+        >>> Tensor.uniform(2, 3, low=-1.0, high=1.0).shape
+        (2, 3)
+        """
         kind = dtypes.default_float if dtype is None else to_dtype(dtype)
         spread = cls.rand(*shape, **kwargs).mul(high - low)
         if dtypes.is_int(kind):
@@ -189,37 +226,60 @@ class RandomMixin(TensorCore):
 
     @classmethod
     def scaled_uniform(cls, *shape, **kwargs) -> Self:
-        """Uniform numbers in [-1, 1) over the root of the number of elements."""
+        """Uniform numbers in [-1, 1) over the root of the number of elements.
+
+        >>> Tensor.scaled_uniform(2, 3).shape
+        (2, 3)
+        """
         scale = prod(argfix(*shape)) ** -0.5 if prod(argfix(*shape)) else 1.0
         return cls.uniform(*shape, low=-1.0, high=1.0, **kwargs).mul(scale)
 
     @classmethod
     def glorot_uniform(cls, *shape, **kwargs) -> Self:
-        """Glorot and Bengio's initialization (AISTATS 2010)."""
+        """Glorot and Bengio's initialization (AISTATS 2010).
+
+        >>> Tensor.glorot_uniform(2, 3).shape
+        (2, 3)
+        """
         sizes = argfix(*shape)
         bound = math.sqrt(6 / (sizes[0] + prod(sizes[1:]))) if prod(sizes) else 1.0
         return cls.uniform(*sizes, low=-1.0, high=1.0, **kwargs).mul(bound)
 
     @classmethod
     def kaiming_uniform(cls, *shape, a: float = 0.01, **kwargs) -> Self:
-        """He's uniform initialization (arXiv:1502.01852) for leaky slope `a`."""
+        """He's uniform initialization (arXiv:1502.01852) for leaky slope `a`.
+
+        >>> Tensor.kaiming_uniform(2, 3).shape
+        (2, 3)
+        """
         bound = math.sqrt(3.0) * _he_deviation(argfix(*shape), a)
         return cls.uniform(*shape, low=-bound, high=bound, **kwargs)
 
     @classmethod
     def kaiming_normal(cls, *shape, a: float = 0.01, **kwargs) -> Self:
-        """He's normal initialization (arXiv:1502.01852) for leaky slope `a`."""
+        """He's normal initialization (arXiv:1502.01852) for leaky slope `a`.
+
+        >>> Tensor.kaiming_normal(2, 3).shape
+        (2, 3)
+        """
         return cls.normal(*shape, mean=0.0, std=_he_deviation(argfix(*shape), a), **kwargs)
 
     @classmethod
     def randperm(cls, n: int, device=None, dtype=dtypes.int, **kwargs) -> Self:
-        """A random order of 0 .. n-1."""
+        """A random order of 0 .. n-1.
+
+        >>> sorted(Tensor.randperm(5).tolist())
+        [0, 1, 2, 3, 4]
+        """
         return cls.rand(n, device=device, **kwargs).argsort().cast(dtype)
 
     def multinomial(self: Self, num_samples: int = 1, replacement: bool = False) -> Self:
         """Indices drawn with probabilities in proportion to `self`, a vector or rows of them.
 
         Without replacement only one sample can be drawn. Raises AssertionError otherwise.
+
+        >>> Tensor([0.0, 1.0]).multinomial(3, replacement=True).tolist()
+        [1, 1, 1]
         """
         if not 1 <= self.ndim <= 2 or num_samples < 1:
             raise AssertionError(
@@ -235,7 +295,11 @@ class RandomMixin(TensorCore):
         return (chosen.squeeze(0) if self.ndim == 1 else chosen).cast(dtypes.int32)
 
     def dropout(self, p=0.5) -> Self:
-        """While training, zeroes elements with probability `p` and scales the others by 1 / (1 - p)."""
+        """While training, zeroes elements with probability `p` and scales the others by 1 / (1 - p).
+
+        >>> Tensor([1.0, 2.0]).dropout(0.5).tolist()  # outside training: unchanged
+        [1.0, 2.0]
+        """
         if not 0 <= p <= 1:
             raise ValueError(f"p is a probability, got {p}")
         if not type(self).training or p == 0:

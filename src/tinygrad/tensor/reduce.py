@@ -46,9 +46,9 @@ class ReduceMixin(TensorCore):
         """Sum; small integers are summed as 32-bit ones, half precision in float32.
 
         `dtype` sets the type of accumulation and result.
-        ```
-        Tensor([[1, 2], [3, 4]]).sum(axis=0).tolist()  # [4, 6]
-        ```
+
+        >>> Tensor([[1, 2], [3, 4]]).sum(axis=0).tolist()
+        [4, 6]
         """
         wide = sum_acc_dtype(self.dtype) if dtype is None else to_dtype(dtype)
         total = self.cast(wide)._reduce(Ops.ADD, axis, keepdim)
@@ -56,24 +56,44 @@ class ReduceMixin(TensorCore):
         return total.cast(self.dtype) if narrow else total
 
     def prod(self, axis: Axis = None, keepdim=False, dtype: DTypeLike | None = None) -> Self:
-        """Product, in `dtype` where one is given."""
+        """Product, in `dtype` where one is given.
+
+        >>> Tensor([[1, 2], [3, 4]]).prod(axis=1).tolist()
+        [2, 12]
+        """
         values = self if dtype is None else self.cast(dtype)
         return values._reduce(Ops.MUL, axis, keepdim)
 
     def max(self, axis: Axis = None, keepdim=False) -> Self:
-        """Largest element; elements that tie share the gradient."""
+        """Largest element; elements that tie share the gradient.
+
+        >>> Tensor([[1, 5], [7, 2]]).max(axis=0).tolist()
+        [7, 5]
+        """
         return self._reduce(Ops.MAX, axis, keepdim)
 
     def min(self, axis: Axis = None, keepdim=False) -> Self:
-        """Smallest element; elements that tie share the gradient."""
+        """Smallest element; elements that tie share the gradient.
+
+        >>> Tensor([[1, 5], [7, 2]]).min(axis=0).tolist()
+        [1, 2]
+        """
         return self._inverse().max(axis=axis, keepdim=keepdim)._inverse()
 
     def any(self, axis: Axis = None, keepdim=False) -> Self:
-        """Whether some element is not zero."""
+        """Whether some element is not zero.
+
+        >>> Tensor([[True, False], [False, False]]).any(axis=1).tolist()
+        [True, False]
+        """
         return self.bool().max(axis, keepdim)
 
     def all(self, axis: Axis = None, keepdim=False) -> Self:
-        """Whether no element is zero."""
+        """Whether no element is zero.
+
+        >>> Tensor([[True, False], [True, True]]).all(axis=1).tolist()
+        [False, True]
+        """
         return self.logical_not().any(axis, keepdim).logical_not()
 
     # ---- moments
@@ -83,14 +103,22 @@ class ReduceMixin(TensorCore):
         return prod([self.shape[a] for a in self._axes(axis)])
 
     def mean(self, axis: Axis = None, keepdim=False) -> Self:
-        """Average as a float (integers give default_float); NaN over no elements."""
+        """Average as a float (integers give default_float); NaN over no elements.
+
+        >>> Tensor([[1, 3], [5, 7]]).mean(axis=1).tolist()
+        [2.0, 6.0]
+        """
         result = self.dtype if dtypes.is_float(self.dtype) else dtypes.float32
         wide = sum_acc_dtype(self.dtype) if dtypes.is_float(self.dtype) else dtypes.float32
         total = self.cast(wide).sum(axis=axis, keepdim=keepdim)
         return total.div(self._count(axis)).cast(result)
 
     def var(self, axis: Axis = None, keepdim=False, correction=1) -> Self:
-        """Variance; the sum of squares is divided by `count - correction`."""
+        """Variance; the sum of squares is divided by `count - correction`.
+
+        >>> Tensor([1.0, 3.0]).var(correction=0).item()
+        1.0
+        """
         wide = self.cast(least_upper_dtype(sum_acc_dtype(self._as_float().dtype), dtypes.float32))
         squares = (wide - wide.mean(axis=axis, keepdim=True)).square()
         total = squares.sum(axis=axis, keepdim=keepdim)
@@ -102,15 +130,27 @@ class ReduceMixin(TensorCore):
         return total.div(free).cast(self._as_float().dtype)
 
     def var_mean(self, axis: Axis = None, keepdim=False, correction=1) -> tuple[Self, Self]:
-        """`(var, mean)`."""
+        """`(var, mean)`.
+
+        >>> [t.item() for t in Tensor([1.0, 3.0]).var_mean(correction=0)]
+        [1.0, 2.0]
+        """
         return self.var(axis, keepdim, correction), self.mean(axis, keepdim)
 
     def std(self, axis: Axis = None, keepdim=False, correction=1) -> Self:
-        """Standard deviation, the root of `var`."""
+        """Standard deviation, the root of `var`.
+
+        >>> Tensor([1.0, 3.0]).std(correction=0).item()
+        1.0
+        """
         return self.var(axis, keepdim, correction).sqrt()
 
     def std_mean(self, axis: Axis = None, keepdim=False, correction=1) -> tuple[Self, Self]:
-        """`(std, mean)`."""
+        """`(std, mean)`.
+
+        >>> [t.item() for t in Tensor([1.0, 3.0]).std_mean(correction=0)]
+        [1.0, 2.0]
+        """
         return self.std(axis, keepdim, correction), self.mean(axis, keepdim)
 
     # ---- softmax
@@ -123,17 +163,29 @@ class ReduceMixin(TensorCore):
         return shifted, powers, powers.sum(axis=axis, keepdim=True)
 
     def softmax(self, axis=-1, dtype: DTypeLike | None = None) -> Self:
-        """Exponentials along `axis` scaled to sum 1, without overflow."""
+        """Exponentials along `axis` scaled to sum 1, without overflow.
+
+        >>> Tensor([1.0, 1.0]).softmax().tolist()
+        [0.5, 0.5]
+        """
         _, powers, total = self._shifted(axis, dtype)
         return powers.div(total)
 
     def log_softmax(self, axis=-1, dtype: DTypeLike | None = None) -> Self:
-        """Logarithm of `softmax`, more exact than taking it afterwards."""
+        """Logarithm of `softmax`, more exact than taking it afterwards.
+
+        >>> [round(v, 4) for v in Tensor([0.0, 0.0]).log_softmax().tolist()]
+        [-0.6931, -0.6931]
+        """
         shifted, _, total = self._shifted(axis, dtype)
         return shifted - total.log()
 
     def logsumexp(self, axis: Axis = None, keepdim=False) -> Self:
-        """`log(sum(exp(self)))` without overflow; infinities as in the formula."""
+        """`log(sum(exp(self)))` without overflow; infinities as in the formula.
+
+        >>> round(Tensor([0.0, 0.0]).logsumexp().item(), 4)
+        0.6931
+        """
         top = self.max(axis=axis, keepdim=True).detach()
         shift = top.isinf().where(0.0, top)
         total = (self - shift).exp().sum(axis=axis, keepdim=keepdim).log()
@@ -145,6 +197,9 @@ class ReduceMixin(TensorCore):
         """Index of the first largest element (None: of the flattened tensor), as int32.
 
         Raises IndexError over no elements.
+
+        >>> Tensor([[1, 9, 3], [7, 5, 6]]).argmax(axis=1).tolist()
+        [1, 0]
         """
         if axis is None:
             flat = self.flatten().argmax(0)
@@ -167,7 +222,11 @@ class ReduceMixin(TensorCore):
         return (length - best).cast(dtypes.int32)
 
     def argmin(self, axis=None, keepdim=False) -> Self:
-        """Index of the first smallest element; otherwise as `argmax`."""
+        """Index of the first smallest element; otherwise as `argmax`.
+
+        >>> Tensor([[1, 9, 3], [7, 5, 6]]).argmin(axis=1).tolist()
+        [0, 1]
+        """
         return self._inverse().argmax(axis=axis, keepdim=keepdim)
 
     # ---- scans
@@ -211,24 +270,35 @@ class ReduceMixin(TensorCore):
     def cumsum(self, axis: int = 0) -> Self:
         """Running sum along `axis`.
 
-        ```
-        Tensor([1, 2, 3]).cumsum().tolist()  # [1, 3, 6]
-        ```
+        >>> Tensor([1, 2, 3]).cumsum().tolist()
+        [1, 3, 6]
         """
         return self.cast(
             sum_acc_dtype(self.dtype) if not dtypes.is_float(self.dtype) else self.dtype
         )._scan(axis, Ops.ADD)
 
     def cumprod(self, axis: int) -> Self:
-        """Running product along `axis`."""
+        """Running product along `axis`.
+
+        >>> Tensor([1, 2, 3, 4]).cumprod(0).tolist()
+        [1, 2, 6, 24]
+        """
         return self._scan(axis, Ops.MUL)
 
     def cummax(self, axis: int = 0) -> Self:
-        """Running maximum along `axis`."""
+        """Running maximum along `axis`.
+
+        >>> Tensor([1, 3, 2, 5]).cummax().tolist()
+        [1, 3, 3, 5]
+        """
         return self._scan(axis, Ops.MAX)
 
     def logcumsumexp(self, axis=0) -> Self:
-        """`log(cumsum(exp(self)))` without overflow."""
+        """`log(cumsum(exp(self)))` without overflow.
+
+        >>> [round(v, 4) for v in Tensor([0.0, 0.0]).logcumsumexp().tolist()]
+        [0.0, 0.6931]
+        """
         if self.ndim == 0:
             return self
         where = self._resolve_dim(axis)
@@ -245,9 +315,10 @@ class ReduceMixin(TensorCore):
         """`(values, indices)` sorted along `dim`; equal elements keep their order.
 
         Batcher's bitonic network (Knuth, TAOCP 3, 5.3.4) on values, then positions by counting.
-        ```
-        Tensor([3, 1, 2]).sort()[0].tolist()  # [1, 2, 3]
-        ```
+
+        >>> values, places = Tensor([3, 1, 2]).sort()
+        >>> values.tolist(), places.tolist()
+        ([1, 2, 3], [1, 2, 0])
         """
         where = self._resolve_dim(dim)
         length = self.shape[where] if self.ndim else 1
@@ -286,7 +357,11 @@ class ReduceMixin(TensorCore):
         return x.shrink(keep + ((0, length),))
 
     def argsort(self, dim: int = -1, descending: bool = False) -> Self:
-        """The indices of `sort`."""
+        """The indices of `sort`.
+
+        >>> Tensor([30, 10, 20]).argsort().tolist()
+        [1, 2, 0]
+        """
         return self.sort(dim, descending)[1]
 
     def topk(
@@ -295,6 +370,10 @@ class ReduceMixin(TensorCore):
         """The `k` largest (or smallest) elements along `dim` and their indices, in order.
 
         Raises NotImplementedError for `sorted_=False`, ValueError where `k` exceeds the axis.
+
+        >>> values, places = Tensor([3, 1, 2]).topk(2)
+        >>> values.tolist(), places.tolist()
+        ([3, 2], [0, 2])
         """
         if not sorted_:
             raise NotImplementedError(

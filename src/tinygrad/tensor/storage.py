@@ -82,9 +82,9 @@ class StorageMixin(TensorCore):
         """Keccak digests (FIPS 202) of the bytes along the last axis, uint8 in and out.
 
         `cfg` is "sha3_224", "sha3_256", "shake_128" (16 bytes), or (rate, domain byte).
-        ```
-        bytes(Tensor(b"abc").keccak().tolist()).hex()[:8]  # "3a985da7"
-        ```
+
+        >>> bytes(Tensor(b"abc").keccak().tolist()).hex()[:8]
+        '3a985da7'
         """
         rate, separator = _KECCAK[cfg] if isinstance(cfg, str) else cfg
         length = self.shape[-1]
@@ -116,7 +116,11 @@ class StorageMixin(TensorCore):
 
     def hash(self) -> Self:
         """A 16-byte content hash of up to `CHUNK_SIZE` bytes: SHAKE-128 of the SHAKE-128 of each
-        4096 bytes, the data padded with zeros."""
+        4096 bytes, the data padded with zeros.
+
+        >>> Tensor(b"some bytes").hash().shape
+        (16,)
+        """
         data = self.flatten().bitcast(dtypes.uint8)
         if data.shape[0] > self.CHUNK_SIZE:
             raise RuntimeError(f"hash takes at most {self.CHUNK_SIZE} bytes, got {data.shape[0]}")
