@@ -51,7 +51,7 @@ cdef extern from *:
 
 # Numbers of the operations that are computed here.
 cdef int VCONST, DEFINE_VAR, RANGE, SPECIAL, BIND, GEP, VECTORIZE, CAST, WHERE, LOAD
-cdef int IDIV, MOD, MAX, AND, OR, XOR, SHL, SHR, CMPLT, CMPNE, CMPEQ, SUB
+cdef int IDIV, MOD, MAX, AND, OR, XOR, SHL, SHR, CMPLT, CMPNE, CMPEQ, SUB, INDEX, REDUCE
 cdef PyObject *ops_by_number[128]
 cdef object const_op = None
 
@@ -109,12 +109,13 @@ cdef int plain_members(object ops) except -1:
 
 cdef int number_operations(object ops) except -1:
     global CONST, VCONST, DEFINE_VAR, RANGE, SPECIAL, BIND, GEP, VECTORIZE, CAST, WHERE, LOAD
-    global ADD, MUL, IDIV, MOD, MAX, AND, OR, XOR, SHL, SHR, CMPLT, CMPNE, CMPEQ, SUB
+    global ADD, MUL, IDIV, MOD, MAX, AND, OR, XOR, SHL, SHR, CMPLT, CMPNE, CMPEQ, SUB, INDEX, REDUCE
     CONST, VCONST, DEFINE_VAR, RANGE, SPECIAL = ops.CONST, ops.VCONST, ops.DEFINE_VAR, ops.RANGE, ops.SPECIAL
     BIND, GEP, VECTORIZE, CAST, WHERE, LOAD = ops.BIND, ops.GEP, ops.VECTORIZE, ops.CAST, ops.WHERE, ops.LOAD
     ADD, MUL, IDIV, MOD, MAX, SUB = ops.ADD, ops.MUL, ops.IDIV, ops.MOD, ops.MAX, ops.SUB
     AND, OR, XOR, SHL, SHR = ops.AND, ops.OR, ops.XOR, ops.SHL, ops.SHR
     CMPLT, CMPNE, CMPEQ = ops.CMPLT, ops.CMPNE, ops.CMPEQ
+    INDEX, REDUCE = ops.INDEX, ops.REDUCE
     return 0
 
 
@@ -383,6 +384,8 @@ cdef object native_bounds(UOp u):
     if op == CONST:
         value = u.arg
         return (value, value) if PyLong_Check(value) or PyFloat_CheckExact(value) else NotImplemented
+    if info.kind == FLOATING:
+        return float_bounds(op, u)
     if (info.kind != INTEGER and info.kind != BOOLEAN) or PyTuple_GET_SIZE(u.src) == 0:
         return NotImplemented
     first = <UOp>PyTuple_GET_ITEM_RAW(u.src, 0)
@@ -391,6 +394,8 @@ cdef object native_bounds(UOp u):
     if op == WHERE:
         return chosen_bounds(info, u)
     if not is_integral(first) or not interval_of(first, &a):
+        if traits[op] & COMPARES and known(<DTypeInfo>first.info).kind == FLOATING and any_number(u):
+            return False, True
         return NotImplemented
     if op == RANGE or op == SPECIAL:
         return 0, a.high - 1
@@ -403,6 +408,36 @@ cdef object native_bounds(UOp u):
     if info.kind == BOOLEAN:
         return truth_bounds(op, a, b)
     return fitted(info, out) if arithmetic_bounds(op, a, b, &out) else NotImplemented
+
+
+cdef tuple ANY_FLOAT = (-float("inf"), float("inf"))
+
+
+cdef object float_bounds(int op, UOp u):
+    """Bounds of floats that are, or are computed from, any number: most of those in kernels."""
+    if op == LOAD or op == INDEX or op == REDUCE:
+        return ANY_FLOAT
+    if (op == ADD or op == MUL or op == SUB) and any_number(u):
+        return ANY_FLOAT
+    return NotImplemented
+
+
+cdef bint any_number(UOp u) except -1:
+    """Whether one of two floats may be any number, and the other any or finite."""
+    cdef PyObject *first
+    cdef PyObject *second
+    if PyTuple_GET_SIZE(u.src) != 2:
+        return False
+    first = get_slot(<UOp>PyTuple_GET_ITEM_RAW(u.src, 0), bounds_slot.slot)
+    second = get_slot(<UOp>PyTuple_GET_ITEM_RAW(u.src, 1), bounds_slot.slot)
+    if first is NULL or second is NULL:
+        return False
+    if first is not <PyObject *>ANY_FLOAT:
+        first, second = second, first
+    if first is not <PyObject *>ANY_FLOAT:
+        return False
+    low, high = <object>second
+    return (ANY_FLOAT[0] < low and high < ANY_FLOAT[1]) or <object>second == ANY_FLOAT
 
 
 cdef object chosen_bounds(DTypeInfo info, UOp u):
