@@ -10,9 +10,10 @@ specification per stage: `tensor_spec` for what users build, `kernel_spec` for t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from tinygrad._core import PatternMatcher, UOp
-from tinygrad.dtype import AddrSpace, ImageDType, Invalid, InvalidType, PtrDType, dtypes
+from tinygrad.dtype import AddrSpace, Invalid, InvalidType, PtrDType, dtypes
 from tinygrad.helpers import IGNORE_OOB
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.info import AxisType, KernelInfo
@@ -22,6 +23,7 @@ from tinygrad.uop.upat import UPat
 # ---- conditions
 
 
+@cache
 def _is_int(dtype) -> bool:
     return dtypes.is_int(dtype) and not isinstance(dtype, PtrDType)
 
@@ -56,8 +58,10 @@ def _is_invalid(u: UOp) -> bool:
 
 
 def _valid_comparison(u: UOp) -> bool:
-    a, b = (s.dtype.base for s in u.src)
-    return _is_bool(u.dtype) and a is b and u.dtype.count == a.count
+    a, b = u.src
+    operand = a.dtype
+    same = operand is b.dtype or operand.base is b.dtype.base
+    return same and _is_bool(u.dtype) and u.dtype.count == operand.base.count
 
 
 def _valid_where(u: UOp) -> bool:
@@ -74,12 +78,18 @@ def _valid_shift(u: UOp) -> bool:
 
 
 def _operands_agree(u: UOp) -> bool:
-    return all(s.dtype.base is u.dtype.base for s in u.src)
+    dtype = u.dtype
+    for s in u.src:
+        if s.dtype is not dtype and s.dtype.base is not dtype.base:
+            return False
+    return True
+
+
+_OPERANDS = dict.fromkeys(GroupOp.Unary, 1) | dict.fromkeys(GroupOp.Ternary, 3)
 
 
 def _valid_alu(u: UOp) -> bool:
-    wanted = 1 if u.op in GroupOp.Unary else 3 if u.op in GroupOp.Ternary else 2
-    return len(u.src) == wanted and _operands_agree(u)
+    return len(u.src) == _OPERANDS.get(u.op, 2) and _operands_agree(u)
 
 
 def _valid_gep(u: UOp) -> bool:
@@ -91,8 +101,13 @@ def _valid_gep(u: UOp) -> bool:
 def _valid_vectorize(u: UOp) -> bool:
     if _is_pointer(u):
         return len(u.src) == u.dtype.vcount
-    lanes = sum(s.dtype.count for s in u.src)
-    return lanes == u.dtype.count and all(s.dtype.scalar() is u.dtype.scalar() for s in u.src)
+    # most vectors repeat one source, and all of their sources have one type
+    kinds = {s.dtype for s in dict.fromkeys(u.src)}
+    if any(kind.scalar() is not u.dtype.scalar() for kind in kinds):
+        return False
+    if len(kinds) == 1:
+        return kinds.pop().count * len(u.src) == u.dtype.count
+    return sum(s.dtype.count for s in u.src) == u.dtype.count
 
 
 def _valid_variable(u: UOp) -> bool:
@@ -130,26 +145,31 @@ def _indices(u: UOp) -> tuple[UOp, ...]:
 
 
 def _valid_index(u: UOp) -> bool:
-    if not all(_is_int(s.dtype) for s in _indices(u)):
-        return False
-    if isinstance(u.dtype, ImageDType) or _is_pointer(u):
+    for s in u.src[1:2] if len(u.src) == 2 else _indices(u):
+        if not _is_int(s.dtype):
+            return False
+    if isinstance(u.dtype, PtrDType):
         return True
     return u.dtype.scalar() is u.src[0].dtype.base.scalar()
 
 
+_AROUND_ADDRESS = frozenset({Ops.CAST, Ops.BITCAST, Ops.AFTER, Ops.GEP})
+_ADDRESSES = frozenset({Ops.INDEX, Ops.PTRCAT, Ops.VECTORIZE, Ops.CAT, Ops.CUSTOM, Ops.CUSTOMI})
+
+
 def _is_address(u: UOp) -> bool:
     """An INDEX, perhaps cast to a pointer to a vector, or something that will become one."""
-    while u.op in (Ops.CAST, Ops.BITCAST, Ops.AFTER, Ops.GEP) and u.src:
+    while u.op in _AROUND_ADDRESS and u.src:
         u = u.src[0]
-    return u.op in (Ops.INDEX, Ops.PTRCAT, Ops.VECTORIZE, Ops.CAT, Ops.CUSTOM, Ops.CUSTOMI)
+    return u.op in _ADDRESSES
 
 
 def _valid_load(u: UOp) -> bool:
     if not _is_address(u.src[0]):
         return False
-    if len(u.src) > 1 and u.src[1].op in (Ops.BARRIER, Ops.STORE, Ops.IF, Ops.END, Ops.GROUP):
+    if len(u.src) == 1 or u.src[1].dtype.base is u.dtype.base:
         return True
-    return len(u.src) == 1 or u.src[1].dtype.base is u.dtype.base
+    return u.src[1].op in (Ops.BARRIER, Ops.STORE, Ops.IF, Ops.END, Ops.GROUP)
 
 
 def _valid_store(u: UOp) -> bool:
@@ -161,10 +181,12 @@ def _valid_store(u: UOp) -> bool:
 
 def _stays_inside(u: UOp) -> bool:
     """Whether the access provably stays within its buffer. Asked only with IGNORE_OOB=0."""
+    if IGNORE_OOB:
+        return True
     address = u.src[0]
     while address.op in (Ops.CAST, Ops.BITCAST):
         address = address.src[0]
-    if IGNORE_OOB or address.op is not Ops.INDEX or len(_indices(address)) != 1:
+    if address.op is not Ops.INDEX or len(_indices(address)) != 1:
         return True
     from tinygrad.uop.validate import validate_index
 
@@ -255,6 +277,7 @@ def _answer(condition: Callable[[UOp], bool]) -> Callable[[UOp], bool]:
         return condition(x)
 
     answer.__name__ = f"check{condition.__name__}"
+    answer.condition = condition  # type: ignore[attr-defined]
     return answer
 
 
@@ -387,14 +410,41 @@ def _surroundings(nodes: list[UOp], place: int) -> str:
     return "\n".join(("->" if i == place else "  ") + _line(i, nodes[i]) for i in shown)
 
 
+@cache
+def _conditions(check_spec: PatternMatcher) -> dict[Ops, Callable[[UOp], bool]] | None:
+    """The condition that decides for each op, None where some rule of the specification is no condition of `_rules`."""
+    found: dict[Ops, Callable[[UOp], bool]] = {}
+    for pattern, answer in check_spec.patterns:
+        condition = getattr(answer, "condition", None)
+        if condition is None:
+            return None
+        for op in pattern.op:
+            found.setdefault(op, condition)
+    return found
+
+
 def type_verify(ast: UOp | Iterable[UOp], check_spec: PatternMatcher) -> None:
     """Checks every node of a graph or list. Raises RuntimeError that shows the first bad one."""
-    nodes = list(ast.toposort()) if isinstance(ast, UOp) else list(ast)
+    nodes = ast.toposort() if isinstance(ast, UOp) else ast if isinstance(ast, tuple) else list(ast)
+    conditions = _conditions(check_spec)
+    if conditions is None:
+        place = next((i for i, u in enumerate(nodes) if check_spec.rewrite(u) is not True), None)
+    else:
+        place = _first_malformed(nodes, conditions)
+    if place is None:
+        return
+    nodes = list(nodes)
+    u = nodes[place]
+    raise RuntimeError(
+        f"UOp verification failed at {place} of {len(nodes)}: {u.op} {u.dtype!r} with sources "
+        f"{[(s.op.name, s.dtype) for s in u.src]} and arg {argument_text(u.arg)} is not valid "
+        f"here. {_advice(u)}The nodes around it:\n{_surroundings(nodes, place)}"
+    )
+
+
+def _first_malformed(nodes: Iterable[UOp], conditions: dict) -> int | None:
     for place, u in enumerate(nodes):
-        if check_spec.rewrite(u) is True:
-            continue
-        raise RuntimeError(
-            f"UOp verification failed at {place} of {len(nodes)}: {u.op} {u.dtype!r} with sources "
-            f"{[(s.op.name, s.dtype) for s in u.src]} and arg {argument_text(u.arg)} is not valid "
-            f"here. {_advice(u)}The nodes around it:\n{_surroundings(nodes, place)}"
-        )
+        condition = conditions.get(u.op)
+        if condition is None or condition(u) is not True:
+            return place
+    return None
