@@ -4,6 +4,7 @@ import json
 import shutil
 import struct
 import subprocess
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
@@ -273,3 +274,60 @@ def test_the_page_reads_what_is_packed(tmp_path):
         {"name": "two", "launch": 1, "place": 0, "mode": 0},
     ]
     assert found["profile"]["markers"][0]["ts"] == 5
+
+
+# ---- hardware
+
+
+def _assembler() -> str | None:
+    for name in (f"clang-{n}" for n in range(24, 15, -1)):
+        if (path := shutil.which(name)) is None:
+            continue
+        targets = subprocess.run([path, "--print-targets"], capture_output=True, text=True).stdout
+        if "amdgcn" in targets:
+            return path
+    return None
+
+
+@pytest.mark.skipif(
+    _assembler() is None or shutil.which("llvm-objdump") is None,
+    reason="needs LLVM for AMD",
+)
+def test_disassembly(tmp_path):
+    (tmp_path / "code.s").write_text(".text\ns_mov_b32 s1, 4\ns_mov_b32 s2, 0x12345678\ns_endpgm\n")
+    command = [str(_assembler()), "--target=amdgcn-amd-amdhsa", "-mcpu=gfx1100", "-c"]
+    subprocess.run([*command, "code.s", "-o", "code.o"], cwd=tmp_path, check=True)
+    code = serve.llvm_disasm("gfx1100", (tmp_path / "code.o").read_bytes())
+    assert code == {0: ("s_mov_b32 s1, 4", 4), 4: ("s_mov_b32 s2, 0x12345678", 8), 12: ("s_endpgm", 4)}  # fmt: skip
+    with pytest.raises(RuntimeError, match="disassemble"):
+        serve.llvm_disasm("gfx1100", b"no elf")
+
+
+@dataclass
+class Sample:
+    name: str
+    xcc: int
+    inst: int
+    se: int
+    sa: int
+    wgp: int
+    off: int
+    size: int = 8
+
+
+@dataclass
+class Counters:
+    sched: list[Sample]
+    blob: bytes
+
+
+def test_counters_as_tables():
+    event = Counters(
+        [Sample("WAVES", 1, 1, 2, 1, 1, 0), Sample("CYCLES", 1, 1, 1, 1, 2, 16)],
+        struct.pack("<4Q", 3, 4, 10, 20),
+    )
+    table = serve.unpack_pmc(event)
+    assert [row[:2] for row in table["rows"]] == [["WAVES", 7], ["CYCLES", 30]]
+    assert table["rows"][0][2]["rows"] == [[0, 0, 0, 0, 0, 3], [0, 0, 1, 0, 0, 4]]
+    with pytest.raises(ValueError, match="needs bytes"):
+        serve.unpack_pmc(Counters([Sample("X", 1, 1, 1, 1, 1, 30)], b"\0" * 32))

@@ -19,11 +19,29 @@ _LINE = re.compile(
 )
 
 
-def _objdump() -> str:
-    for name in ("llvm-objdump", *(f"llvm-objdump-{n}" for n in range(22, 13, -1))):
-        if (path := shutil.which(name)) is not None:
-            return path
-    raise RuntimeError("disassembly needs llvm-objdump on PATH, none was found: install llvm")
+def _objdumps() -> list[str]:
+    """Those on PATH, the newest first: older ones know fewer processors."""
+    names = [*(f"llvm-objdump-{n}" for n in range(24, 13, -1)), "llvm-objdump"]
+    found = [path for name in names if (path := shutil.which(name)) is not None]
+    if not found:
+        raise RuntimeError("disassembly needs llvm-objdump on PATH, none was found: install llvm")
+    return found
+
+
+def _listing(arch: str, lib: bytes) -> str:
+    """The text of the first disassembler that can read the file."""
+    reasons = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "code.elf"
+        path.write_bytes(lib)
+        for tool in _objdumps():
+            command = [tool, "--disassemble", f"--mcpu={arch}", str(path)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            # an unknown processor is only a warning
+            if done.returncode == 0 and "is not a recognized processor" not in done.stderr:
+                return done.stdout
+            reasons.append(f"\n  {tool}: {done.stderr.strip()[:300]}")
+    raise RuntimeError(f"can't disassemble code of {arch}:{''.join(reasons)}")
 
 
 def llvm_disasm(arch: str, lib: bytes) -> dict[int, tuple[str, int]]:
@@ -31,15 +49,8 @@ def llvm_disasm(arch: str, lib: bytes) -> dict[int, tuple[str, int]]:
 
     Raises RuntimeError where llvm-objdump is missing or does not know the processor.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "code.elf"
-        path.write_bytes(lib)
-        command = [_objdump(), "--disassemble", f"--mcpu={arch}", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    if done.returncode:
-        raise RuntimeError(f"can't disassemble code of {arch}: {done.stderr.strip()}")
     code: dict[int, tuple[str, int]] = {}
-    for line in done.stdout.splitlines():
+    for line in _listing(arch, lib).splitlines():
         if (found := _LINE.match(line)) is not None:
             nbytes = sum(len(word) // 2 for word in found["words"].split())
             code[int(found["at"], 16)] = (found["text"], nbytes)
