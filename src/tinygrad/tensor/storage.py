@@ -116,11 +116,7 @@ class StorageMixin(TensorCore):
 
     def hash(self) -> Self:
         """A 16-byte content hash of up to `CHUNK_SIZE` bytes: SHAKE-128 of the SHAKE-128 of each
-        4096 bytes, the data padded with zeros.
-
-        >>> Tensor(b"some bytes").hash().shape
-        (16,)
-        """
+        4096 bytes, the data padded with zeros."""
         data = self.flatten().bitcast(dtypes.uint8)
         if data.shape[0] > self.CHUNK_SIZE:
             raise RuntimeError(f"hash takes at most {self.CHUNK_SIZE} bytes, got {data.shape[0]}")
