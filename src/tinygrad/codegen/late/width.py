@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygrad._core import rebuilt
 from tinygrad.codegen.target import native_lanes
 from tinygrad.dtype import AddrSpace, DType, PtrDType
 from tinygrad.uop import GroupOp, Ops
@@ -19,6 +20,7 @@ from tinygrad.uop.ops import UOp
 
 # vectors of this many registers are left whole: compilers split them without loss
 _REGISTERS_TOGETHER = 4
+_ACCESSES = (Ops.LOAD, Ops.STORE)
 # ops that become long polynomials, which hold many values at a time
 _LONG = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW)
 
@@ -39,7 +41,8 @@ def split_for_registers(lanes: int, native: int, together: int = _REGISTERS_TOGE
 
 
 def _is_vector(u: UOp) -> bool:
-    return u.dtype.count > 1 and not isinstance(u.dtype, PtrDType)
+    dtype = u.dtype
+    return dtype.count > 1 and not isinstance(dtype, PtrDType)
 
 
 class _Splitter:
@@ -49,16 +52,19 @@ class _Splitter:
         self.native = native_lanes(ren)
         self.scalar_alu = self.native == 1
         self.narrow_access = [4, 2] if ren.supports_float4 else []
+        self.plans: dict[int, list[int]] = {}
         self.pieces: dict[UOp, list[UOp]] = {}
         self.whole: dict[UOp, UOp] = {}
 
     def plan(self, lanes: int) -> list[int]:
         """Sizes of the pieces of a vector value."""
-        return (
-            [1] * lanes
-            if self.scalar_alu
-            else split_for_registers(lanes, self.native, self.together)
-        )
+        sizes = self.plans.get(lanes)
+        if sizes is None:
+            sizes = [1] * lanes
+            if not self.scalar_alu:
+                sizes = split_for_registers(lanes, self.native, self.together)
+            self.plans[lanes] = sizes
+        return sizes
 
     # *** pieces of values ***
 
@@ -66,9 +72,12 @@ class _Splitter:
         """Lanes `first .. first+count-1` of the value `u` of the input graph."""
         if not _is_vector(u):
             return self.whole[u] if count == 1 else self.whole[u].broadcast(count)
+        pieces = self.pieces[u]
+        if len(pieces) == 1 and pieces[0].dtype.count == count:
+            return pieces[0]
         start = 0
         picked: list[UOp] = []
-        for piece in self.pieces[u]:
+        for piece in pieces:
             size = piece.dtype.count
             low, high = max(first, start), min(first + count, start + size)
             if low < high:
@@ -114,17 +123,23 @@ class _Splitter:
 
     def visit(self, u: UOp) -> None:
         """Splits `u`; its sources have been visited."""
-        if u.op in (Ops.LOAD, Ops.STORE) and u.src[0].op is Ops.CAST:
+        op = u.op
+        if op in _ACCESSES and u.src[0].op is Ops.CAST:
             self._access(u)
         elif _is_vector(u):
             self._value(u)
-        elif u.op is Ops.GEP:
+        elif op is Ops.GEP:
             self.whole[u] = self.select(u.src[0], u.arg)
-        elif u.op is Ops.STORE and _is_vector(u.src[1]):
+        elif op is Ops.STORE and _is_vector(u.src[1]):
             raise RuntimeError(f"a vector of {u.src[1].dtype} is stored through a scalar address")
+        elif op is Ops.INDEX and len(u.src) > 2 and _is_vector(u.src[2]):
+            # the access splits the mask, and makes addresses of its own
+            self.whole[u] = u
         else:
-            src = tuple(self._operand(s) for s in u.src)
-            self.whole[u] = u if src == u.src else u.replace(src=src)
+            for s in u.src:
+                if s in self.pieces:
+                    self.whole[s] = _joined(self.pieces[s])
+            self.whole[u] = rebuilt(u, self.whole)
 
     def _operand(self, u: UOp) -> UOp:
         """`u` as an operand of a node that is not split."""
@@ -143,6 +158,9 @@ class _Splitter:
             return
         if u.op is Ops.CAT and len(sizes) == 1:
             self.pieces[u] = [u.replace(src=tuple(self._operand(s) for s in u.src))]
+            return
+        if len(sizes) == 1 and u.op is Ops.VECTORIZE:
+            self.pieces[u] = [rebuilt(u, self.whole)]
             return
         for size in sizes:
             made.append(self._piece(u, scalar, first, size))
@@ -163,8 +181,8 @@ class _Splitter:
         if u.op is Ops.CAT:
             return _joined(self._slices(u.src, first, size))
         if u.op in GroupOp.Elementwise:
-            src = tuple(self.lanes(s, first, size) for s in u.src)
-            return u.replace(dtype=scalar.vec(size), src=src)
+            src = tuple([self.lanes(s, first, size) for s in u.src])
+            return UOp(u.op, scalar.vec(size), src, u.arg, u.tag)
         raise RuntimeError(f"cannot split {u.op} of {u.dtype} into vectors of {size}")
 
     # *** accesses ***
