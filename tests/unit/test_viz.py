@@ -36,7 +36,7 @@ from tinygrad.uop.ops import (
     uop_fields,
 )
 from tinygrad.uop.symbolic import sym
-from tinygrad.viz import rewrites, serve, store
+from tinygrad.viz import rewrites, serve, store, summary
 
 SEED = random.SystemRandom().randrange(1 << 32)
 PAGE = Path(serve.__file__).parent / "page"
@@ -253,6 +253,25 @@ def test_no_code_runs_from_a_file(tmp_path):
     path.write_bytes(pickle.dumps(Evil()))
     with pytest.raises(pickle.UnpicklingError, match="may not contain"):
         store.read(str(path))
+
+
+# ---- in a terminal
+
+
+def test_tables_of_passes_and_rules(capsys, tmp_path):
+    graph_rewrite((a + 0) * 1 + (b + 0), sym, name="my pass")
+    graph_rewrite(a + b, PatternMatcher([]), name="idle pass")
+    passes = {total.name: total for total in summary.totals_of_passes(current())}
+    assert passes["my pass"].changes >= 3 and passes["my pass"].seconds > 0
+    assert passes["idle pass"].nodes == 3 and passes["idle pass"].changes == 0
+    fired = sum(total.count for total in summary.totals_of_rules(current()))
+    assert fired == passes["my pass"].changes
+    path = str(tmp_path / "rewrites.pkl")
+    store.write_rewrites(current(), path)
+    assert summary.main(["--kernels", path, "--profile", "missing"]) == 0
+    printed = capsys.readouterr().out
+    assert "my pass" in printed and "rules:" in printed and "what ran" not in printed
+    assert summary.main(["--kernels", "missing", "--profile", "missing"]) == 1
 
 
 # ---- the server

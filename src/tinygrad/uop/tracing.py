@@ -39,7 +39,7 @@ class TrackedGraphRewrite:
     """One rewrite: where it was called, what it started from, and each change (before, after, rule, seconds).
 
     A rule is (file, line, name). `gated`: the nodes whose sources a rule kept from being visited;
-    `down_rules`: whether further rules were tried before the sources.
+    `down_rules`: whether further rules were tried before the sources. `seconds`: all of it.
     """
 
     loc: tuple[str, int]
@@ -51,6 +51,7 @@ class TrackedGraphRewrite:
     trace: tuple = ()
     down_rules: bool = False
     gated: list[int] = field(default_factory=list)
+    seconds: float = 0.0
 
 
 @dataclass
@@ -380,9 +381,11 @@ def _traced(
         None if up is None else _Recorded(up, record),
         ctx,
     )
+    started = time.perf_counter()
     try:
         return {u: driver.run(u) for u in (sink.toposort() if every_node else (sink,))}
     finally:
+        record.seconds = time.perf_counter() - started
         active_rewrites.pop()
 
 
