@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import Any
 
 from tinygrad.dtype import dtypes
+from tinygrad.engine.jit import TinyJit
 from tinygrad.helpers import CI, DEBUG, GlobalCounters, tqdm
 from tinygrad.nn.formats.archives import tar_extract, zip_extract
 from tinygrad.nn.formats.gguf import ggml_data_to_tensor, gguf_load
@@ -51,7 +52,8 @@ def get_state_dict(obj, prefix: str = "", tensor_type=Tensor) -> dict[str, Tenso
         if isinstance(part, tensor_type):
             found[name] = part
             continue
-        if id(part) in above or isinstance(part, type):
+        # what a capture holds (results, buffers, graphs) is no state of the model
+        if id(part) in above or isinstance(part, (type, TinyJit)):
             continue
         dot = f"{name}." if name else ""
         inner = [(f"{dot}{key}", value, (*above, id(part))) for key, value in _children(part)]
