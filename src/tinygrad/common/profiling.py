@@ -19,10 +19,11 @@ from tinygrad.common.text import colored
 class GlobalCounters:
     """Totals since the last `reset`: operations, bytes moved, kernels, seconds; and bytes allocated now."""
 
+    kernel_count: ClassVar[int] = 0
+    time_sum_s: ClassVar[float] = 0.0
     global_ops: ClassVar[int] = 0
     global_mem: ClassVar[int] = 0
-    time_sum_s: ClassVar[float] = 0.0
-    kernel_count: ClassVar[int] = 0
+    # not reset: what is allocated stays allocated
     mem_used: ClassVar[int] = 0
 
     @staticmethod
