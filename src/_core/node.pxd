@@ -26,14 +26,16 @@ cdef class UOp:
     cdef uint64_t below1
     cdef uint64_t normal        # rule sets that leave this graph as it is (see rewrite.pyx)
     cdef uint32_t nslots
-    cdef uint32_t flags
+    cdef uint32_t flags         # 1: in the table, 2: walk.pyx remembers its order
 
 
 ctypedef object (*binary_form)(UOp, int, object, bint)
+ctypedef PyObject *(*order_keeper)(PyObject *) noexcept
 
 
 cdef uint64_t next_epoch() noexcept
 cdef UOp make_node(object op, object dtype, tuple src, object arg, object tag)
 cdef object python_form(str name)
+cdef void set_order_keeper(order_keeper fn) noexcept
 cdef int set_binary(binary_form fn) except -1
 cdef int set_operation(object op) except -1

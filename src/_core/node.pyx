@@ -121,6 +121,15 @@ cdef void unlink(UOp u) noexcept:
         at = &(<UOp>at[0]).chain
 
 
+cdef order_keeper give_up_order = NULL
+
+
+cdef void set_order_keeper(order_keeper fn) noexcept:
+    """Names who remembers the order below a node whose flag 2 is set, and hands that over when the node dies."""
+    global give_up_order
+    give_up_order = fn
+
+
 cdef void put_off(PyObject *item) noexcept:
     """Takes over one reference and drops it later (or now, when memory is short)."""
     global pending, pending_size, pending_count
@@ -164,6 +173,8 @@ cdef class UOp:
         cdef PyObject *held
         if self.flags & 1:
             unlink(self)
+        if self.flags & 2:
+            put_off(give_up_order(<PyObject *>self))
         if self.src is not None and PyTuple_GET_SIZE(self.src):
             held = <PyObject *>self.src
             Py_INCREF(<object>held)
@@ -237,6 +248,10 @@ cdef class UOp:
 
     def __getitem__(self, item):
         return need_hook("__getitem__")(self, item)
+
+    def __iter__(self):
+        # every index gives a node, so going through them until an IndexError would never end
+        raise TypeError(f"cannot iterate over a {self.op} node; go through its sources with .src, or over range(size) by index")
 
     def __add__(self, other):
         return binary(self, ADD, "add", other, False)

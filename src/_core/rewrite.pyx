@@ -114,18 +114,35 @@ cdef class Rewriter:
         self.depth -= 1
         return 0
 
-    cdef int judge_length(self, long long steps) except -1:
+    cdef int judge_length(self, long long steps, UOp down=None) except -1:
         """More rewrites follow from each other than the graph explains: raises, or allows a longer path."""
         cdef long long allowed = FREE_STEPS + 2 * len(postorder(self.root))
         if steps > allowed:
             raise RuntimeError(f"infinite loop in graph_rewrite: {steps} rewrites follow from each other; "
-                               f"the rules that fire are {self.recent_rules()}")
+                               f"the rules that fire are {self.recent_rules(down)}")
         self.limit = allowed
         return 0
 
-    cdef str recent_rules(self):
-        """Names of the last different rules on the stack."""
+    cdef list rules_on(self, UOp u):
+        """Names of the way-down rules that fire from here on, found by following them a little further."""
         cdef list names = []
+        cdef int i
+        for i in range(64):
+            try:
+                found = apply_rules(self.bpm, u, self.ctx)
+            except BottomUpGate:
+                break
+            if not isinstance(found, UOp) or found is u:
+                break
+            text = repr(<object>last_rule()) if last_rule() is not NULL else repr(self.bpm)
+            if text not in names and len(names) < 6:
+                names.append(text)
+            u = <UOp>found
+        return names
+
+    cdef str recent_rules(self, UOp down=None):
+        """Names of the last different rules on the stack, after those that turn the node `down` on the way down."""
+        cdef list names = [] if down is None else self.rules_on(down)
         cdef Py_ssize_t i = self.depth - 1
         while i >= 0 and len(names) < 6 and self.depth - i < 1000:
             if self.frames[i].rule is not NULL:
@@ -135,9 +152,9 @@ cdef class Rewriter:
             i -= 1
         return ", ".join(names) or "unknown"
 
-    cdef int circle(self, UOp u) except -1:
+    cdef int circle(self, UOp u, UOp down=None) except -1:
         raise RuntimeError(f"infinite loop in graph_rewrite: rewriting a {u.op} node leads back to it; "
-                           f"the rules that fire are {self.recent_rules()}")
+                           f"the rules that fire are {self.recent_rules(down)}")
 
     cdef UOp descend(self, Frame *frame, UOp u, bint *gated):
         """Applies the way-down rules until none matches. Rules may call the engine again, so `frame` is refound after."""
@@ -161,9 +178,9 @@ cdef class Rewriter:
             else:
                 seen.add(u)
             if found in seen:
-                self.circle(found)
+                self.circle(found, found)
             if self.frames[mine].steps > self.limit:
-                self.judge_length(self.frames[mine].steps)
+                self.judge_length(self.frames[mine].steps, found)
             u = found
 
     cdef UOp sources_done(self, Frame *frame, UOp cur):

@@ -6,16 +6,19 @@ visits sources left to right, so the order depends on the graph alone. Called by
 """
 from cpython.dict cimport PyDict_GetItem, PyDict_SetItem
 from cpython.object cimport PyObject
-from libc.stdint cimport uint64_t
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memset
 
-from tinygrad._core.node cimport UOp, make_node, next_epoch
+from tinygrad._core.node cimport UOp, make_node, next_epoch, set_order_keeper
 
 from tinygrad._core.node import install
 
 cdef extern from "Python.h":
     PyObject *PyTuple_GET_ITEM_RAW "PyTuple_GET_ITEM" (object, Py_ssize_t)
     Py_ssize_t PyTuple_GET_SIZE(object)
+    void Py_XDECREF(PyObject *)
 
 cdef extern from *:
     """
@@ -46,8 +49,73 @@ cdef int push(Stack *stack, PyObject *node) except -1:
     return 0
 
 
+# The last few orders of larger graphs: passes walk the graph that the one before them has just walked. The root is not in its
+# order, so remembering it keeps nothing alive that the root does not; a dying root gives it up.
+cdef enum:
+    REMEMBERED = 4
+    SMALLEST = 64
+    LARGEST = 1 << 18
+cdef PyObject *roots[REMEMBERED]
+cdef PyObject *orders[REMEMBERED]
+cdef int oldest = 0
+memset(roots, 0, sizeof(roots))
+memset(orders, 0, sizeof(orders))
+
+
+cdef PyObject *give_up(PyObject *root) noexcept:
+    """Forgets the order of a root and hands its reference over; NULL when there is none."""
+    cdef PyObject *order
+    cdef int i
+    for i in range(REMEMBERED):
+        if roots[i] is root:
+            order = orders[i]
+            roots[i] = orders[i] = NULL
+            (<UOp>root).flags &= ~<uint32_t>2
+            return order
+    return NULL
+
+
+set_order_keeper(give_up)
+
+
+cdef int remember(UOp root, dict below) except -1:
+    """Keeps the order below a root in place of the oldest one."""
+    global oldest
+    cdef PyObject *dropped
+    if not SMALLEST <= len(below) <= LARGEST:
+        return 0
+    dropped = give_up(roots[oldest]) if roots[oldest] is not NULL else NULL
+    Py_INCREF(below)
+    roots[oldest] = <PyObject *>root
+    orders[oldest] = <PyObject *>below
+    root.flags |= 2
+    oldest = (oldest + 1) % REMEMBERED
+    Py_XDECREF(dropped)
+    return 0
+
+
+cdef dict order_below(UOp root):
+    """Every node strictly below the root, sources first, in a dict of its own."""
+    cdef int i
+    cdef dict below
+    if root.flags & 2:
+        for i in range(REMEMBERED):
+            if roots[i] is <PyObject *>root:
+                return (<dict>orders[i]).copy()
+    below = walk_below(root)
+    remember(root, below)
+    return below.copy() if root.flags & 2 else below
+
+
 cdef dict postorder(UOp root):
     """Every node at or below the root, sources first."""
+    cdef dict out = order_below(root)
+    out[root] = None
+    return out
+
+
+cdef dict walk_below(UOp root):
+    """Every node strictly below the root, sources first."""
     cdef Stack stack = Stack(NULL, 0, 0)
     cdef uint64_t epoch = next_epoch()
     cdef Step *top
@@ -74,7 +142,8 @@ cdef dict postorder(UOp root):
                     push(&stack, below)
             else:
                 stack.count -= 1
-                set_known(out, top.node, None, (<UOp>top.node).hash)
+                if stack.count:
+                    set_known(out, top.node, None, (<UOp>top.node).hash)
     finally:
         free(stack.items)
     return out
@@ -272,9 +341,7 @@ class _Walks:
     @property
     def backward_slice(self):
         """Every node strictly below this one, sources first, as the keys of a dict."""
-        cdef dict out = postorder(self)
-        del out[self]
-        return out
+        return order_below(self)
 
     @property
     def backward_slice_with_self(self):

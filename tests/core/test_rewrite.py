@@ -245,3 +245,19 @@ def test_rules_that_depend_on_more_than_the_node_are_tried_again():
     assert graph_rewrite(graph, with_ctx, True) is const(9)
     calls.clear()
     CALLS.clear()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_remembered_orders_are_right_and_die_with_their_root(seed):
+    rng = random.Random(seed)
+    graphs = [random_graph(rng, 150) for _ in range(7)]
+    orders = [postorder(g) for g in graphs]
+    for _ in range(60):
+        i = rng.randrange(len(graphs))
+        found = rng.choice((graphs[i].toposort(), dict.fromkeys(graphs[i].get_consumer_map())))
+        assert list(found) == orders[i]
+        found.clear()
+        assert list(graphs[i].backward_slice) == orders[i][:-1]
+        if rng.random() < 0.2:
+            graphs[i] = random_graph(rng, 150)
+            orders[i] = postorder(graphs[i])
