@@ -86,7 +86,11 @@ Device = DeviceRegistry()
 
 
 def is_dtype_supported(dtype: DType, device: str | None = None) -> bool:
-    """Whether kernels on `device` (the default device if None) can hold and compute `dtype`."""
+    """Whether kernels on `device` (the default device if None) can hold and compute `dtype`.
+
+    >>> is_dtype_supported(dtypes.float32)
+    True
+    """
     try:
         record = Device.backend(Device.canonicalize(device))
     except ModuleNotFoundError:
@@ -118,10 +122,12 @@ class MultiBuffer:
 
     @property
     def size(self) -> int:
+        """Elements on one device."""
         return self.bufs[0].size
 
     @property
     def dtype(self) -> DType:
+        """The type of one element, the same on every device."""
         return self.bufs[0].dtype
 
     def ref(self, cnt: int) -> MultiBuffer:
@@ -131,6 +137,7 @@ class MultiBuffer:
         return self
 
     def is_allocated(self) -> bool:
+        """Whether every part is allocated."""
         return all(b.is_allocated() for b in self.bufs)
 
     def __repr__(self) -> str:
@@ -145,6 +152,12 @@ class Buffer:
     """`size` elements of `dtype` on `device`: memory of its own, or a view `offset` bytes into another Buffer.
 
     Memory is allocated on first need (`ensure_allocated`), or at once with `preallocate` or `initial_value`.
+
+    >>> from tinygrad.device import Buffer
+    >>> b = Buffer(Device.DEFAULT, 2, dtypes.int32).allocate()
+    >>> _ = b.copyin(memoryview(bytearray([1, 0, 0, 0, 2, 0, 0, 0])))
+    >>> b.numpy()
+    array([1, 2], dtype=int32)
     """
 
     device: str
@@ -198,6 +211,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -240,6 +254,7 @@ class Buffer:
         return hasattr(self, "_buf") and self.is_allocated()
 
     def ensure_allocated(self) -> Buffer:
+        """Allocates the memory unless that is done already; returns self."""
         return self if hasattr(self, "_buf") else self.allocate()
 
     @property
@@ -306,7 +321,13 @@ class Buffer:
             self.deallocate()
 
     def view(self, size: int, dtype: DType, offset: int) -> Buffer:
-        """`size` elements of `dtype`, `offset` bytes into this Buffer, sharing its memory."""
+        """`size` elements of `dtype`, `offset` bytes into this Buffer, sharing its memory.
+
+        >>> from tinygrad.device import Buffer
+        >>> whole = Buffer(Device.DEFAULT, 4, dtypes.int32).allocate()
+        >>> whole.view(2, dtypes.int32, 8).offset
+        8
+        """
         if offset < 0 or offset + size * dtype.itemsize > self.nbytes:
             raise ValueError(
                 f"a view of {size * dtype.itemsize} bytes at {offset} is outside {self}"
@@ -447,10 +468,12 @@ class Compiled:
 
     @property
     def renderer(self) -> Renderer:
+        """The renderer in use: that of the selected pair."""
         return self._selected_pair()[0]
 
     @property
     def compiler(self) -> Compiler:
+        """The compiler in use: that of the selected pair."""
         return self._selected_pair()[1]
 
     def pair_names(self) -> list[str]:

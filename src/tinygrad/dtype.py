@@ -16,14 +16,21 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tinygrad.helpers import getenv, prod
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 FmtStr = Literal["?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d"]
 
 # the range of dtypes.index: wide enough that no index expression of a real program reaches it
 _INDEX_BITS = 800
+
+
+def _remembered(method: Method) -> Method:
+    """`functools.cache` for methods of types, which are interned and live for ever; keeps the signature."""
+    cached: Any = functools.cache(method)
+    return cached
 
 
 class InvalidTypeMetaClass(type):
@@ -93,6 +100,9 @@ class DType(metaclass=DTypeMetaClass):
 
     `priority` orders the promotion lattice, `itemsize` is in bytes (of the whole vector for vector types), `name` is the
     C spelling, `fmt` the `struct` code or None, `count` the number of lanes, `_scalar` the lane type of a vector.
+
+    >>> dtypes.float32.itemsize, dtypes.float32.vec(4).count
+    (4, 4)
     """
 
     priority: int
@@ -104,6 +114,7 @@ class DType(metaclass=DTypeMetaClass):
 
     @staticmethod
     def new(priority: int, itemsize: int, name: str, fmt: FmtStr | None) -> DType:
+        """A scalar type; equal arguments give the one type."""
         return DType(priority, itemsize, name, fmt, 1, None)
 
     def __reduce__(self) -> tuple:
@@ -127,15 +138,29 @@ class DType(metaclass=DTypeMetaClass):
 
     @property
     def base(self) -> DType:
+        """The type itself; of a pointer what it points to.
+
+        >>> dtypes.float32.ptr(16).base
+        dtypes.float
+        """
         return self
 
     @property
     def vcount(self) -> int:
+        """The number of lanes.
+
+        >>> dtypes.float32.vec(4).vcount
+        4
+        """
         return self.count
 
-    @functools.cache  # noqa: B019  types are interned and live for ever
+    @_remembered
     def vec(self, sz: int) -> DType:
-        """The vector type of `sz` lanes of this scalar type; `sz` 1 gives the type itself."""
+        """The vector type of `sz` lanes of this scalar type; `sz` 1 gives the type itself.
+
+        >>> dtypes.float32.vec(4)
+        dtypes.float.vec(4)
+        """
         if self.count != 1:
             raise AssertionError(
                 f"cannot make a vector of the vector type {self}: use .scalar().vec({sz})"
@@ -147,9 +172,13 @@ class DType(metaclass=DTypeMetaClass):
         lane_name = self.name.replace(" ", "_")
         return DType(self.priority, self.itemsize * sz, f"{lane_name}{sz}", None, sz, self)
 
-    @functools.cache  # noqa: B019
+    @_remembered
     def ptr(self, size: int = -1, addrspace: AddrSpace = AddrSpace.GLOBAL) -> PtrDType:
-        """A pointer to `size` elements of this type (-1: unknown)."""
+        """A pointer to `size` elements of this type (-1: unknown).
+
+        >>> dtypes.float32.ptr(16)
+        dtypes.float.ptr(16)
+        """
         return PtrDType(
             self.priority,
             self.itemsize,
@@ -164,17 +193,33 @@ class DType(metaclass=DTypeMetaClass):
         )
 
     def scalar(self) -> DType:
+        """The type of one lane.
+
+        >>> dtypes.float32.vec(4).scalar()
+        dtypes.float
+        """
         return self if self._scalar is None else self._scalar
 
     def nbytes(self) -> int:
+        """Bytes of what the type describes. Raises RuntimeError: only pointers have a size."""
         raise RuntimeError(f"{self} is not a pointer: only pointers have a size in bytes")
 
     @property
     def min(self) -> ConstType:
+        """The smallest value, minus infinity for floats.
+
+        >>> dtypes.int8.min
+        -128
+        """
         return dtypes.min(self)
 
     @property
     def max(self) -> ConstType:
+        """The largest value, infinity for floats.
+
+        >>> dtypes.int8.max
+        127
+        """
         return dtypes.max(self)
 
 
@@ -189,13 +234,15 @@ class PtrDType(DType):
 
     @property
     def base(self) -> DType:
+        """What it points to."""
         return self._base
 
     @property
     def vcount(self) -> int:
+        """The number of lanes of a vector of pointers."""
         return self.v
 
-    @functools.cache  # noqa: B019
+    @_remembered
     def vec(self, sz: int) -> DType:
         if self.v != 1:
             raise AssertionError(
@@ -209,9 +256,15 @@ class PtrDType(DType):
         return type(self)(**changed)
 
     def ptr(self, size: int = -1, addrspace: AddrSpace = AddrSpace.GLOBAL) -> PtrDType:
+        """Raises RuntimeError: there are no pointers to pointers."""
         raise RuntimeError(f"cannot make a pointer to the pointer type {self}")
 
     def nbytes(self) -> int:
+        """Bytes behind the pointer. Raises RuntimeError where the size is unknown.
+
+        >>> dtypes.float32.ptr(16).nbytes()
+        64
+        """
         if self.size == -1:
             raise RuntimeError(f"{self} has no known size: give one with dtype.ptr(size)")
         return self.size * self.itemsize
@@ -233,6 +286,7 @@ class ImageDType(PtrDType):
     shape: tuple[int, ...] = ()
 
     def ptr(self, size: int = -1, addrspace: AddrSpace = AddrSpace.GLOBAL) -> PtrDType:
+        """The image itself, which is a pointer already. Raises AssertionError outside global memory."""
         if addrspace is not AddrSpace.GLOBAL:
             raise AssertionError(f"images live in global memory, got {addrspace}")
         return self
@@ -255,25 +309,49 @@ class dtypes:
     @staticmethod
     @functools.cache
     def is_float(x: DType) -> bool:
+        """Whether the lanes are floats.
+
+        >>> dtypes.is_float(dtypes.float16), dtypes.is_float(dtypes.int8)
+        (True, False)
+        """
         return x.scalar() in dtypes.floats or isinstance(x, ImageDType)
 
     @staticmethod
     @functools.cache
     def is_int(x: DType) -> bool:
+        """Whether the lanes are integers, signed or not; bools are none.
+
+        >>> dtypes.is_int(dtypes.uint8), dtypes.is_int(dtypes.bool)
+        (True, False)
+        """
         return x.scalar() in dtypes.ints or x.scalar() is dtypes.index
 
     @staticmethod
     @functools.cache
     def is_unsigned(x: DType) -> bool:
+        """Whether the lanes are unsigned integers.
+
+        >>> dtypes.is_unsigned(dtypes.uint8), dtypes.is_unsigned(dtypes.int8)
+        (True, False)
+        """
         return x.scalar() in dtypes.uints
 
     @staticmethod
     def is_bool(x: DType) -> bool:
+        """Whether the lanes are bools.
+
+        >>> dtypes.is_bool(dtypes.bool)
+        True
+        """
         return x.scalar() is dtypes.bool
 
     @staticmethod
     def from_py(x: Any) -> DType:
-        """The type that a Python number, or a (nested) list of them, has by default."""
+        """The type that a Python number, or a (nested) list of them, has by default.
+
+        >>> dtypes.from_py(1), dtypes.from_py(1.5), dtypes.from_py(True)
+        (dtypes.int, dtypes.float, dtypes.bool)
+        """
         if type(x) is float or isinstance(x, float):
             return dtypes.default_float
         if isinstance(x, bool):
@@ -289,7 +367,11 @@ class dtypes:
 
     @staticmethod
     def as_const(val: Any, dtype: DType) -> Any:
-        """`val` as the Python value that `dtype` holds: int, float or bool; a tuple lane by lane."""
+        """`val` as the Python value that `dtype` holds: int, float or bool; a tuple lane by lane.
+
+        >>> dtypes.as_const(2.7, dtypes.int32), dtypes.as_const(1, dtypes.bool)
+        (2, True)
+        """
         if isinstance(val, tuple):
             if len(val) != dtype.count:
                 raise AssertionError(
@@ -305,22 +387,34 @@ class dtypes:
     @staticmethod
     @functools.cache
     def min(dtype: DType) -> Any:
-        """The least value of the type: an int, False, or -inf."""
+        """The least value of the type: an int, False, or -inf (-448 for fp8e4m3, which has none).
+
+        >>> dtypes.min(dtypes.int8), dtypes.min(dtypes.float32)
+        (-128, -inf)
+        """
         if dtypes.is_int(dtype):
             return 0 if dtypes.is_unsigned(dtype) else -(1 << (_bit_width(dtype) - 1))
-        return -math.inf if dtypes.is_float(dtype) else False
+        return -_greatest_float(dtype) if dtypes.is_float(dtype) else False
 
     @staticmethod
     @functools.cache
     def max(dtype: DType) -> Any:
-        """The greatest value of the type: an int, True, or inf."""
+        """The greatest value of the type: an int, True, or inf (448 for fp8e4m3, which has none).
+
+        >>> dtypes.max(dtypes.int8), dtypes.max(dtypes.float32)
+        (127, inf)
+        """
         if dtypes.is_int(dtype):
             return (1 << (_bit_width(dtype) - (0 if dtypes.is_unsigned(dtype) else 1))) - 1
-        return math.inf if dtypes.is_float(dtype) else True
+        return _greatest_float(dtype) if dtypes.is_float(dtype) else True
 
     @staticmethod
     def finfo(dtype: DType) -> tuple[int, int]:
-        """(exponent bits, mantissa bits) of a float type. Raises ValueError for others."""
+        """(exponent bits, mantissa bits) of a float type. Raises ValueError for others.
+
+        >>> dtypes.finfo(dtypes.float16)
+        (5, 10)
+        """
         try:
             return _FLOAT_LAYOUT[dtype.scalar().name]
         except KeyError:
@@ -328,6 +422,11 @@ class dtypes:
 
     @staticmethod
     def fields() -> dict[str, DType]:
+        """The scalar types by name.
+
+        >>> dtypes.fields()["int32"]
+        dtypes.int
+        """
         return DTYPES_DICT
 
     # lattice position, bytes, C name, struct code
@@ -363,10 +462,20 @@ class dtypes:
 
     @staticmethod
     def imageh(shp: tuple[builtins.int, ...]) -> ImageDType:
+        """A texture of float16 of the shape (height, width, 4).
+
+        >>> dtypes.imageh((2, 3, 4)).itemsize
+        2
+        """
         return _image("imageh", "e", 2, shp)
 
     @staticmethod
     def imagef(shp: tuple[builtins.int, ...]) -> ImageDType:
+        """A texture of float32 of the shape (height, width, 4).
+
+        >>> dtypes.imagef((2, 3, 4))
+        dtypes.imagef((2, 3, 4))
+        """
         return _image("imagef", "f", 4, shp)
 
     default_float: DType = float32
@@ -419,7 +528,11 @@ DTypeLike = str | DType
 
 
 def to_dtype(dtype: DTypeLike) -> DType:
-    """A type from its name or itself. Raises AttributeError for an unknown name."""
+    """A type from its name or itself. Raises AttributeError for an unknown name.
+
+    >>> to_dtype("float16"), to_dtype(dtypes.int8)
+    (dtypes.half, dtypes.char)
+    """
     if isinstance(dtype, DType):
         return dtype
     name = str(dtype).lower()
@@ -470,7 +583,13 @@ def _upper_set(dtype: DType) -> frozenset[DType]:
 
 @functools.cache
 def least_upper_dtype(*ds: DType) -> DType:
-    """The type that an operation on values of all these types is computed in."""
+    """The type that an operation on values of all these types is computed in.
+
+    >>> least_upper_dtype(dtypes.int8, dtypes.uint8)
+    dtypes.short
+    >>> least_upper_dtype(dtypes.int32, dtypes.float16)
+    dtypes.half
+    """
     images = [d for d in ds if isinstance(d, ImageDType)]
     if images:
         return images[0]
@@ -482,12 +601,20 @@ def least_upper_dtype(*ds: DType) -> DType:
 
 
 def least_upper_float(dt: DType) -> DType:
-    """The float type that `dt` is computed in where only floats will do."""
+    """The float type that `dt` is computed in where only floats will do.
+
+    >>> least_upper_float(dtypes.int32), least_upper_float(dtypes.float16)
+    (dtypes.float, dtypes.half)
+    """
     return dt if dtypes.is_float(dt) else least_upper_dtype(dt.scalar(), dtypes.default_float)
 
 
 def sum_acc_dtype(dt: DType) -> DType:
-    """The type in which a sum over `dt` is accumulated by default."""
+    """The type in which a sum over `dt` is accumulated by default.
+
+    >>> sum_acc_dtype(dtypes.int8), sum_acc_dtype(dtypes.float16)
+    (dtypes.int, dtypes.float)
+    """
     if dtypes.is_unsigned(dt):
         return least_upper_dtype(dt, dtypes.uint)
     if dtypes.is_int(dt) or dtypes.is_bool(dt):
@@ -498,7 +625,13 @@ def sum_acc_dtype(dt: DType) -> DType:
 
 @functools.cache
 def can_lossless_cast(dt0: DType, dt1: DType) -> bool:
-    """True when every value of `dt0` is a value of `dt1`."""
+    """True when every value of `dt0` is a value of `dt1`.
+
+    >>> can_lossless_cast(dtypes.int8, dtypes.int16)
+    True
+    >>> can_lossless_cast(dtypes.int32, dtypes.float32)
+    False
+    """
     a, b = dt0.scalar(), dt1.scalar()
     if a is b or a is dtypes.bool:
         return True
@@ -521,7 +654,11 @@ def can_lossless_cast(dt0: DType, dt1: DType) -> bool:
 
 
 def float_to_fp16(x: float) -> float:
-    """`x` rounded to half precision, to nearest even; too large gives an infinity."""
+    """`x` rounded to half precision, to nearest even; too large gives an infinity.
+
+    >>> float_to_fp16(1e6), float_to_fp16(0.1)
+    (inf, 0.0999755859375)
+    """
     try:
         return struct.unpack("e", struct.pack("e", float(x)))[0]
     except OverflowError:
@@ -536,7 +673,11 @@ def _float_to_fp32(x: float) -> float:
 
 
 def float_to_bf16(x: float) -> float:
-    """`x` rounded to float32 and then to bfloat16, each to nearest even."""
+    """`x` rounded to float32 and then to bfloat16, each to nearest even.
+
+    >>> float_to_bf16(1.01)
+    1.0078125
+    """
     single = _float_to_fp32(x)
     if not math.isfinite(single):
         return single
@@ -553,8 +694,22 @@ _FP8_FORMAT = {
 }
 
 
+def _greatest_float(dtype: DType) -> float:
+    """The greatest value of a float type: infinity where it has one, for it is lost in the others."""
+    layout = _FP8_FORMAT.get(dtype.scalar().name)
+    return (
+        math.inf
+        if layout is None or layout[2] is not None
+        else fp8_to_float(layout[1], dtype.scalar())
+    )
+
+
 def float_to_fp8(x: float, dtype: DType) -> int:
-    """The byte of `x` in an OCP 8-bit float format, rounded to nearest even; finite overflow saturates."""
+    """The byte of `x` in an OCP 8-bit float format, rounded to nearest even; finite overflow saturates.
+
+    >>> float_to_fp8(1.0, dtypes.fp8e4m3)
+    56
+    """
     if dtype not in dtypes.fp8s:
         raise AssertionError(f"{dtype} is not an 8-bit float type")
     bias, largest, infinity, nan = _FP8_FORMAT[dtype.name]
@@ -575,7 +730,11 @@ def float_to_fp8(x: float, dtype: DType) -> int:
 
 
 def fp8_to_float(x: int, dtype: DType) -> float:
-    """The value of one byte in an OCP 8-bit float format."""
+    """The value of one byte in an OCP 8-bit float format.
+
+    >>> fp8_to_float(56, dtypes.fp8e4m3)
+    1.0
+    """
     if dtype not in dtypes.fp8s:
         raise AssertionError(f"{dtype} is not an 8-bit float type")
     bias, largest, infinity, _ = _FP8_FORMAT[dtype.name]

@@ -11,7 +11,11 @@ U = TypeVar("U")
 
 
 def prod(x: Iterable[T]) -> T | int:
-    """The product of numbers or symbolic values; symbolic factors come first so that the constant stands right."""
+    """The product of numbers or symbolic values; symbolic factors come first so that the constant stands right.
+
+    >>> prod([2, 3, 4]), prod([])
+    (24, 1)
+    """
     constant: Any = 1
     symbolic: Any = None
     for factor in x:
@@ -25,11 +29,20 @@ def prod(x: Iterable[T]) -> T | int:
 
 
 def dedup(x: Iterable[T]) -> list[T]:
-    """The distinct elements in order of first appearance."""
+    """The distinct elements in order of first appearance.
+
+    >>> dedup([3, 1, 3, 2])
+    [3, 1, 2]
+    """
     return list(dict.fromkeys(x))
 
 
 def all_same(items: tuple[T, ...] | list[T]) -> bool:
+    """Whether all elements are equal; of none they are.
+
+    >>> all_same([1, 1]), all_same([1, 2]), all_same([])
+    (True, False, True)
+    """
     return len(items) < 2 or all(item == items[0] for item in items)
 
 
@@ -38,7 +51,11 @@ def all_int(t: Sequence[Any]) -> bool:
 
 
 def argfix(*x: Any) -> tuple:
-    """Arguments given one by one or as one list or tuple, as a tuple. Raises ValueError for a mix of both."""
+    """Arguments given one by one or as one list or tuple, as a tuple. Raises ValueError for a mix of both.
+
+    >>> argfix(1, 2), argfix([1, 2])
+    ((1, 2), (1, 2))
+    """
     if not x or not isinstance(x[0], (tuple, list)):
         return x
     if len(x) > 1:
@@ -52,15 +69,29 @@ def argsort(x: Sequence[Any]) -> Any:
 
 
 def make_tuple(x: int | Sequence[int], cnt: int) -> tuple[int, ...]:
+    """A number repeated `cnt` times; a tuple or list as a tuple.
+
+    >>> make_tuple(3, 2), make_tuple((1, 2), 2)
+    ((3, 3), (1, 2))
+    """
     return (x,) * cnt if isinstance(x, int) else tuple(x)
 
 
 def flatten(l: Iterable[Iterable[T]]) -> list[T]:  # noqa: E741  drop-in: the parameter's public name
+    """The elements of the elements, in order.
+
+    >>> flatten([[1, 2], [3]])
+    [1, 2, 3]
+    """
     return list(itertools.chain.from_iterable(l))
 
 
 def fully_flatten(l: Any) -> list:  # noqa: E741
-    """All leaves of nested lists, tuples and NumPy arrays, in order; strings are leaves."""
+    """All leaves of nested lists, tuples and NumPy arrays, in order; strings are leaves.
+
+    >>> fully_flatten([1, (2, [3])])
+    [1, 2, 3]
+    """
     out: list = []
     pending = [l]
     while pending:
@@ -79,7 +110,11 @@ def fully_flatten(l: Any) -> list:  # noqa: E741
 
 
 def partition(itr: Iterable[T], fxn: Callable[[T], bool]) -> tuple[list[T], list[T]]:
-    """(those for which `fxn` holds, the others)."""
+    """(those for which `fxn` holds, the others).
+
+    >>> partition([1, 2, 3, 4], lambda n: n % 2 == 0)
+    ([2, 4], [1, 3])
+    """
     sides: tuple[list[T], list[T]] = ([], [])
     for item in itr:
         sides[0 if fxn(item) else 1].append(item)
@@ -87,19 +122,33 @@ def partition(itr: Iterable[T], fxn: Callable[[T], bool]) -> tuple[list[T], list
 
 
 def unwrap(x: T | None) -> T:
+    """The value. Raises AssertionError for None.
+
+    >>> unwrap(5)
+    5
+    """
     if x is None:
         raise AssertionError("expected a value, got None")
     return x
 
 
 def get_single_element(x: Sequence[T]) -> T:
+    """The only element of a sequence. Raises AssertionError for more or fewer.
+
+    >>> get_single_element([7])
+    7
+    """
     if len(x) != 1:
         raise AssertionError(f"expected exactly one element, got {len(x)}: {list(x)[:8]}")
     return x[0]
 
 
 def merge_dicts(ds: Iterable[dict[T, U]]) -> dict[T, U]:
-    """The union. Raises RuntimeError when two give one key different values."""
+    """The union. Raises RuntimeError when two give one key different values.
+
+    >>> merge_dicts([{"a": 1}, {"b": 2}])
+    {'a': 1, 'b': 2}
+    """
     merged: dict[T, U] = {}
     for d in ds:
         for key, value in d.items():
@@ -109,7 +158,11 @@ def merge_dicts(ds: Iterable[dict[T, U]]) -> dict[T, U]:
 
 
 def get_child(obj: Any, key: str) -> Any:
-    """Follows a dotted path through attributes, list indices and dictionary keys."""
+    """Follows a dotted path through attributes, list indices and dictionary keys.
+
+    >>> get_child({"a": [1, 2]}, "a.1")
+    2
+    """
     for part in key.split("."):
         if isinstance(obj, dict):
             obj = obj[part]
@@ -119,7 +172,11 @@ def get_child(obj: Any, key: str) -> Any:
 
 
 def ceildiv(num: Any, amt: Any) -> Any:
-    """num / amt rounded up; works on symbolic values."""
+    """num / amt rounded up; works on symbolic values.
+
+    >>> ceildiv(7, 2)
+    4
+    """
     return (
         -(num // -amt)
         if isinstance(num, int) and isinstance(amt, int)
@@ -128,7 +185,11 @@ def ceildiv(num: Any, amt: Any) -> Any:
 
 
 def round_up(num: int, amt: int) -> int:
-    """The least multiple of `amt` that is not below `num`."""
+    """The least multiple of `amt` that is not below `num`.
+
+    >>> round_up(13, 8)
+    16
+    """
     return ceildiv(num, amt) * amt
 
 
@@ -141,7 +202,11 @@ def next_power2(x: int) -> int:
 
 
 def cdiv(x: int, y: int) -> int:
-    """Integer division as in C, toward zero; by zero gives 0."""
+    """Integer division as in C, toward zero; by zero gives 0.
+
+    >>> cdiv(-7, 2), cdiv(7, 0)
+    (-3, 0)
+    """
     if y == 0:
         return 0
     quotient = abs(x) // abs(y)
@@ -149,7 +214,11 @@ def cdiv(x: int, y: int) -> int:
 
 
 def cmod(x: int, y: int) -> int:
-    """The remainder of `cdiv`: it has the sign of `x`; by zero gives 0, as NumPy's integers do."""
+    """The remainder of `cdiv`: it has the sign of `x`; by zero gives 0, as NumPy's integers do.
+
+    >>> cmod(-7, 2), cmod(7, 0)
+    (-1, 0)
+    """
     return 0 if y == 0 else x - cdiv(x, y) * y
 
 
@@ -176,18 +245,30 @@ def i2u(bits: int, value: int) -> int:
 
 
 def is_numpy_ndarray(x: Any) -> bool:
-    """Whether `x` is a NumPy array, told without importing NumPy."""
+    """Whether `x` is a NumPy array, told without importing NumPy.
+
+    >>> is_numpy_ndarray([1, 2])
+    False
+    """
     kind = type(x)
     return kind.__module__ == "numpy" and kind.__name__ == "ndarray"
 
 
 def getbits(value: int, start: int, end: int) -> int:
-    """Bits `start` to `end`, both included, as an integer."""
+    """Bits `start` to `end`, both included, as an integer.
+
+    >>> getbits(0b110100, 2, 4)
+    5
+    """
     return (value >> start) & ((2 << (end - start)) - 1)
 
 
 def polyN(x: Any, p: list[float]) -> Any:
-    """The polynomial with coefficients `p`, highest power first, at `x`, by Horner's rule."""
+    """The polynomial with coefficients `p`, highest power first, at `x`, by Horner's rule.
+
+    >>> polyN(2.0, [1.0, 0.0, 3.0])
+    7.0
+    """
     value: Any = 0.0
     for coefficient in p:
         value = value * x + coefficient
@@ -195,7 +276,11 @@ def polyN(x: Any, p: list[float]) -> Any:
 
 
 def strides_for_shape(shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Row-major strides in elements; axes of size 1 get stride 0."""
+    """Row-major strides in elements; axes of size 1 get stride 0.
+
+    >>> strides_for_shape((2, 3, 4)), strides_for_shape((2, 1, 4))
+    ((12, 4, 1), (4, 0, 1))
+    """
     strides: list[Any] = []
     step: Any = 1
     for size in reversed(shape):
@@ -207,7 +292,11 @@ def strides_for_shape(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 def get_contraction(
     old_shape: tuple[Any, ...], new_shape: tuple[Any, ...]
 ) -> list[list[int]] | None:
-    """Which axes of `old_shape` each axis of `new_shape` is the product of, or None when there is no such grouping."""
+    """Which axes of `old_shape` each axis of `new_shape` is the product of, or None when there is no such grouping.
+
+    >>> get_contraction((2, 3, 4), (6, 4)), get_contraction((2, 3), (3, 2))
+    ([[0, 1], [2]], None)
+    """
     first_end: dict[Any, int] = {}
     running: Any = 1
     for end, size in enumerate((1, *old_shape)):
@@ -229,6 +318,7 @@ def get_contraction(
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    """The elements in tuples of `size`, the last one shorter."""
     it = iter(items)
     while chunk := tuple(itertools.islice(it, size)):
         yield chunk

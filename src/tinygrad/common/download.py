@@ -27,6 +27,7 @@ def temp(x: str, append_user: bool = False) -> str:
 
 
 def _ensure_downloads_dir() -> pathlib.Path:
+    """The folder for downloads, made when it is missing."""
     folder = pathlib.Path(cache_dir) / "tinygrad" / "downloads"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

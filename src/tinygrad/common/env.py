@@ -22,7 +22,11 @@ ARCH_X86 = platform.machine().lower() in ("x86_64", "amd64", "x86", "i386")
 
 @functools.cache
 def getenv(key: str, default: Any = 0) -> Any:
-    """The environment variable `key` converted to the type of `default`; a value that does not convert is an error."""
+    """The environment variable `key` converted to the type of `default`; a value that does not convert is an error.
+
+    >>> getenv("A_NAME_NOBODY_SETS", 7)
+    7
+    """
     text = os.environ.get(key)
     if text is None:
         return default
@@ -38,7 +42,16 @@ def getenv(key: str, default: Any = 0) -> Any:
 
 
 class ContextVar:
-    """A named switch. Compares and tests like its value."""
+    """A named switch. Compares and tests like its value.
+
+    >>> from tinygrad.helpers import Context, ContextVar
+    >>> switch = ContextVar("A_SWITCH_OF_MINE", 1)
+    >>> with Context(A_SWITCH_OF_MINE=5):
+    ...     switch.value
+    5
+    >>> switch.value
+    1
+    """
 
     _cache: ClassVar[dict[str, ContextVar]] = {}
     __slots__ = ("key", "value")
@@ -77,6 +90,11 @@ class Context(contextlib.ContextDecorator):
     """Sets context variables inside a `with` block or a decorated function: `Context(DEBUG=2, BEAM=1)`.
 
     Raises KeyError for a name that no ContextVar has.
+
+    >>> from tinygrad.helpers import NOOPT
+    >>> with Context(NOOPT=1):
+    ...     NOOPT.value
+    1
     """
 
     def __init__(self, **kwargs: Any):

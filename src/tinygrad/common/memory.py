@@ -8,7 +8,11 @@ from typing import Any
 
 
 def from_mv(mv: memoryview, to_type: type[Any] = ctypes.c_char) -> ctypes.Array:
-    """A ctypes array over the memory of a contiguous view; it keeps the view's owner alive."""
+    """A ctypes array over the memory of a contiguous view; it keeps the view's owner alive.
+
+    >>> list(from_mv(memoryview(bytearray([1, 2])), ctypes.c_uint8))
+    [1, 2]
+    """
     count = mv.nbytes // ctypes.sizeof(to_type)
     array: type[ctypes.Array] = to_type * count
     return array.from_address(mv_address(mv)) if mv.readonly else array.from_buffer(mv)
@@ -32,7 +36,11 @@ def mv_address(mv: Any) -> int:
 
 
 def flat_mv(mv: memoryview) -> memoryview:
-    """The same memory as a flat view of its element type."""
+    """The same memory as a flat view of its element type.
+
+    >>> flat_mv(memoryview(bytearray(4)).cast("B", (2, 2))).shape
+    (4,)
+    """
     if mv.nbytes == 0:
         return mv
     code: Any = mv.format

@@ -28,16 +28,29 @@ def colorize_float(x: float) -> str:
 
 
 def ansistrip(s: str) -> str:
+    """The text without terminal colour codes.
+
+    >>> ansistrip(colored("x", "red"))
+    'x'
+    """
     return _ANSI.sub("", s)
 
 
 def ansilen(s: str) -> int:
-    """The number of characters that a terminal shows."""
+    """The number of characters that a terminal shows.
+
+    >>> ansilen(colored("red", "red"))
+    3
+    """
     return len(ansistrip(s))
 
 
 def word_wrap(x: str, wrap: int = 80) -> str:
-    """Breaks every line after `wrap` visible characters, keeping colour codes whole."""
+    """Breaks every line after `wrap` visible characters, keeping colour codes whole.
+
+    >>> word_wrap("abcdef", wrap=4).split()
+    ['abcd', 'ef']
+    """
     return "\n".join(piece for line in x.split("\n") for piece in _wrap_line(line, wrap))
 
 
@@ -55,7 +68,11 @@ def _wrap_line(line: str, wrap: int) -> list[str]:
 
 
 def strip_parens(fst: str) -> str:
-    """Drops one pair of parentheses that encloses the whole text."""
+    """Drops one pair of parentheses that encloses the whole text.
+
+    >>> strip_parens("(a+b)"), strip_parens("(a)+(b)")
+    ('a+b', '(a)+(b)')
+    """
     if len(fst) < 2 or fst[0] != "(" or fst[-1] != ")":
         return fst
     inner = fst[1:-1]
@@ -74,12 +91,20 @@ def strip_parens(fst: str) -> str:
 
 
 def to_function_name(s: str) -> str:
-    """A C identifier from a display name: colours dropped, other characters as their hexadecimal code."""
+    """A C identifier from a display name: colours dropped, other characters as their hexadecimal code.
+
+    >>> to_function_name("r_3 4")
+    'r_3204'
+    """
     return re.sub(r"[^0-9A-Za-z_]", lambda m: f"{ord(m.group()):02X}", ansistrip(s))
 
 
 def time_to_str(t: float, w: int = 8) -> str:
-    """A duration in seconds with a unit, the number right-aligned in `w` characters."""
+    """A duration in seconds with a unit, the number right-aligned in `w` characters.
+
+    >>> time_to_str(0.0015)
+    ' 1500.00us'
+    """
     for limit, scale, unit in ((10, 1, "s "), (0.01, 1e3, "ms")):
         if t > limit:
             return f"{t * scale:{w}.2f}{unit}"

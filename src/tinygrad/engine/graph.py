@@ -131,6 +131,7 @@ class MultiGraphRunner(GraphRunner):
 
     @staticmethod
     def supports_exec_item(devs: list[Compiled], ei: ExecItem) -> bool:
+        """Whether the item may be part of a graph over several devices of one kind."""
         takes = isinstance(ei.prg, (CompiledRunner, BufferXfer))
         return takes and len({type(d) for d in devs}) == 1
 

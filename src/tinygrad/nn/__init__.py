@@ -31,9 +31,10 @@ class BatchNorm:
 
     While training with batch statistics, which also move the running ones by `momentum`; otherwise
     with the running ones. Works for inputs of two or more axes.
-    ```
-    norm = BatchNorm(3); norm(Tensor.rand(8, 3, 4, 4)).shape  # (8, 3, 4, 4)
-    ```
+
+    >>> norm = nn.BatchNorm(3)
+    >>> norm(Tensor.rand(8, 3, 4, 4)).shape
+    (8, 3, 4, 4)
     """
 
     def __init__(self, sz: int, eps=1e-5, affine=True, track_running_stats=True, momentum=0.1):
@@ -81,6 +82,9 @@ class Conv2d:
 
     `padding` is a number, a tuple as for `Tensor.conv2d`, "valid" or "same" (stride 1 only).
     Raises ValueError for another string, or "same" with a stride.
+
+    >>> nn.Conv2d(3, 8, 3, padding=1)(Tensor.rand(2, 3, 5, 5)).shape
+    (2, 8, 5, 5)
     """
 
     def __init__(
@@ -128,14 +132,22 @@ def Conv1d(
     in_channels: int, out_channels: int, kernel_size: int, stride=1, padding: int | str = 0, dilation=1,
     groups=1, bias=True,
 ) -> Conv2d:  # fmt: skip
-    """`Conv2d` over one axis."""
+    """`Conv2d` over one axis.
+
+    >>> nn.Conv1d(3, 8, 3)(Tensor.rand(2, 3, 10)).shape
+    (2, 8, 8)
+    """
     return Conv2d(
         in_channels, out_channels, (kernel_size,), stride, padding, dilation, groups, bias
     )
 
 
 class ConvTranspose2d(Conv2d):
-    """The transpose of `Conv2d`: grows its input (see `Tensor.conv_transpose2d`)."""
+    """The transpose of `Conv2d`: grows its input (see `Tensor.conv_transpose2d`).
+
+    >>> nn.ConvTranspose2d(3, 8, 3)(Tensor.rand(2, 3, 5, 5)).shape
+    (2, 8, 7, 7)
+    """
 
     def __init__(
         self,
@@ -167,7 +179,11 @@ def ConvTranspose1d(
     in_channels: int, out_channels: int, kernel_size: int, stride=1, padding=0, output_padding=0,
     dilation=1, groups=1, bias=True,
 ) -> ConvTranspose2d:  # fmt: skip
-    """`ConvTranspose2d` over one axis."""
+    """`ConvTranspose2d` over one axis.
+
+    >>> nn.ConvTranspose1d(3, 8, 3)(Tensor.rand(2, 3, 10)).shape
+    (2, 8, 12)
+    """
     return ConvTranspose2d(
         in_channels,
         out_channels,
@@ -182,7 +198,11 @@ def ConvTranspose1d(
 
 
 class Linear:
-    """`x @ weight.T + bias` over the last axis; `weight` is (out, in)."""
+    """`x @ weight.T + bias` over the last axis; `weight` is (out, in).
+
+    >>> nn.Linear(3, 2)(Tensor.rand(5, 3)).shape
+    (5, 2)
+    """
 
     def __init__(self, in_features: int, out_features: int, bias=True):
         bound = 1 / math.sqrt(in_features)
@@ -216,7 +236,11 @@ class _ChannelNorm:
 
 
 class GroupNorm(_ChannelNorm):
-    """Normalizes groups of channels (axis 1) of each sample (Wu and He, arXiv:1803.08494)."""
+    """Normalizes groups of channels (axis 1) of each sample (Wu and He, arXiv:1803.08494).
+
+    >>> nn.GroupNorm(2, 4)(Tensor.rand(1, 4, 3, 3)).shape
+    (1, 4, 3, 3)
+    """
 
     def __init__(self, num_groups: int, num_channels: int, eps=1e-5, affine=True):
         self._set_up(num_channels, eps, affine)
@@ -227,7 +251,11 @@ class GroupNorm(_ChannelNorm):
 
 
 class InstanceNorm(_ChannelNorm):
-    """Normalizes each channel of each sample (Ulyanov et al., arXiv:1607.08022)."""
+    """Normalizes each channel of each sample (Ulyanov et al., arXiv:1607.08022).
+
+    >>> nn.InstanceNorm(4)(Tensor.rand(1, 4, 3, 3)).shape
+    (1, 4, 3, 3)
+    """
 
     def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = True):
         self._set_up(num_features, eps, affine)
@@ -238,7 +266,11 @@ class InstanceNorm(_ChannelNorm):
 
 
 class LayerNorm:
-    """Normalizes the last axes, which must have the shape given (Ba et al., arXiv:1607.06450)."""
+    """Normalizes the last axes, which must have the shape given (Ba et al., arXiv:1607.06450).
+
+    >>> nn.LayerNorm(4)(Tensor.rand(2, 4)).shape
+    (2, 4)
+    """
 
     def __init__(
         self,
@@ -266,14 +298,22 @@ class LayerNorm:
 
 
 class LayerNorm2d(LayerNorm):
-    """`LayerNorm` over the channels (axis 1) of images."""
+    """`LayerNorm` over the channels (axis 1) of images.
+
+    >>> nn.LayerNorm2d(4)(Tensor.rand(1, 4, 3, 3)).shape
+    (1, 4, 3, 3)
+    """
 
     def __call__(self, x: Tensor) -> Tensor:
         return super().__call__(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 class RMSNorm:
-    """Scales the last axis to root mean square 1 (Zhang and Sennrich, arXiv:1910.07467)."""
+    """Scales the last axis to root mean square 1 (Zhang and Sennrich, arXiv:1910.07467).
+
+    >>> [round(v, 3) for v in nn.RMSNorm(2)(Tensor([3.0, 3.0])).tolist()]
+    [1.0, 1.0]
+    """
 
     def __init__(self, dim: int, eps=1e-6, elementwise_affine=True):
         self.eps = eps
@@ -288,7 +328,11 @@ class RMSNorm:
 
 
 class Embedding:
-    """Rows of a table by number: (...) integers to (..., embed_size)."""
+    """Rows of a table by number: (...) integers to (..., embed_size).
+
+    >>> nn.Embedding(10, 4)(Tensor([[1, 2, 3]])).shape
+    (1, 3, 4)
+    """
 
     def __init__(self, vocab_size: int, embed_size: int):
         self.vocab_sz, self.embed_sz = vocab_size, embed_size
@@ -304,6 +348,10 @@ class LSTMCell:
     """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997).
 
     `cell(x, (h, c))` gives the next `(h, c)`; without a state it starts from zeros.
+
+    >>> h, c = nn.LSTMCell(4, 8)(Tensor.rand(2, 4))
+    >>> h.shape, c.shape
+    ((2, 8), (2, 8))
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True):

@@ -22,7 +22,16 @@ def _beside(x: Tensor, y: Tensor) -> Tensor:
 
 
 class Optimizer:
-    """What all optimizers share; a subclass gives `_step`."""
+    """What all optimizers share; a subclass gives `_step`.
+
+    >>> w = Tensor([1.0], requires_grad=True)
+    >>> optimizer = nn.optim.SGD([w], lr=0.5)
+    >>> with Tensor.train():
+    ...     _ = (w * w).sum().backward()
+    ...     optimizer.step()
+    >>> w.tolist()
+    [0.0]
+    """
 
     def __init__(self, params: list[Tensor], lr: float, fused=FUSE_OPTIM):
         """Parameters whose `requires_grad` is None become trainable; those with False are only
@@ -69,10 +78,18 @@ class Optimizer:
 
     @property
     def device(self):
+        """The device of the parameters."""
         return self.params[0].device
 
     def zero_grad(self):
-        """Forgets the gradients of all parameters."""
+        """Forgets the gradients of all parameters.
+
+        >>> w = Tensor([1.0], requires_grad=True)
+        >>> _ = (w * w).sum().backward()
+        >>> nn.optim.SGD([w]).zero_grad()
+        >>> w.grad is None
+        True
+        """
         for p in self.params:
             p.grad = None
 
@@ -122,7 +139,13 @@ class Optimizer:
 
 
 class OptimizerGroup(Optimizer):
-    """Several optimizers, each for its own parameters, stepped as one."""
+    """Several optimizers, each for its own parameters, stepped as one.
+
+    >>> a, b = Tensor([1.0]), Tensor([2.0])
+    >>> group = nn.optim.OptimizerGroup(nn.optim.SGD([a], lr=0.1), nn.optim.Adam([b], lr=0.1))
+    >>> len(group.params)
+    2
+    """
 
     def __init__(self, *optimizers: Optimizer):
         self.optimizers = optimizers
@@ -149,6 +172,14 @@ def SGD(
     """Gradient descent with optional momentum and weight decay.
 
     `classic` multiplies the learning rate into the momentum instead of the update.
+
+    >>> w = Tensor([1.0], requires_grad=True)
+    >>> optimizer = nn.optim.SGD([w], lr=0.25, momentum=0.5)
+    >>> with Tensor.train():
+    ...     _ = (w * w).sum().backward()
+    ...     optimizer.step()
+    >>> w.tolist()
+    [0.5]
     """
     return LARS(
         params, lr, momentum, weight_decay, 0, None, nesterov, classic, tcoef=0.0, fused=fused
@@ -159,7 +190,11 @@ def Muon(
     params: list[Tensor], lr=0.001, momentum=0.95, weight_decay=0.1, ns_steps=5,
     ns_coefficients=(3.4445, -4.775, 2.0315), nesterov=True, fused=FUSE_OPTIM,
 ):  # fmt: skip
-    """Momentum made orthogonal (Jordan et al., 2024), for matrices. Cannot be fused."""
+    """Momentum made orthogonal (Jordan et al., 2024), for matrices. Cannot be fused.
+
+    >>> len(nn.optim.Muon([Tensor.rand(2, 2)], lr=0.1).params)
+    1
+    """
     if fused:
         raise AssertionError("Muon works on whole matrices: it cannot be fused")
     return LARS(
@@ -173,6 +208,9 @@ class LARS(Optimizer):
 
     `ns_steps` orthogonalizes the update; `pre_wd` adds weight decay to the gradient, else it shrinks
     the parameter.
+
+    >>> len(nn.optim.LARS(nn.state.get_parameters(nn.Linear(2, 2)), lr=0.1).params)
+    2
     """
 
     def __init__(
@@ -227,17 +265,34 @@ class LARS(Optimizer):
 def AdamW(
     params: list[Tensor], lr=0.001, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.01, fused=FUSE_OPTIM
 ):
-    """Adam with weight decay apart from the gradient (Loshchilov and Hutter, arXiv:1711.05101)."""
+    """Adam with weight decay apart from the gradient (Loshchilov and Hutter, arXiv:1711.05101).
+
+    >>> len(nn.optim.AdamW(nn.state.get_parameters(nn.Linear(2, 2)), lr=0.1).params)
+    2
+    """
     return LAMB(params, lr, b1, b2, eps, weight_decay, adam=True, fused=fused)
 
 
 def Adam(params: list[Tensor], lr=0.001, b1=0.9, b2=0.999, eps=1e-8, fused=FUSE_OPTIM):
-    """Adaptive moments (Kingma and Ba, arXiv:1412.6980)."""
+    """Adaptive moments (Kingma and Ba, arXiv:1412.6980).
+
+    >>> w = Tensor([1.0], requires_grad=True)
+    >>> optimizer = nn.optim.Adam([w], lr=0.1)
+    >>> with Tensor.train():
+    ...     _ = (w * w).sum().backward()
+    ...     optimizer.step()
+    >>> round(w.item(), 3)
+    0.9
+    """
     return LAMB(params, lr, b1, b2, eps, 0.0, adam=True, fused=fused)
 
 
 class LAMB(Optimizer):
-    """Layer-wise adaptive moments (You et al., arXiv:1904.00962); with `adam` no layer-wise rate."""
+    """Layer-wise adaptive moments (You et al., arXiv:1904.00962); with `adam` no layer-wise rate.
+
+    >>> len(nn.optim.LAMB(nn.state.get_parameters(nn.Linear(2, 2)), lr=0.1).params)
+    2
+    """
 
     def __init__(
         self, params: list[Tensor], lr=0.001, b1=0.9, b2=0.999, eps=1e-6, weight_decay=0.0, adam=False,

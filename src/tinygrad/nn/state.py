@@ -40,9 +40,8 @@ def _children(obj: Any) -> list[tuple[str, Any]]:
 def get_state_dict(obj, prefix: str = "", tensor_type=Tensor) -> dict[str, Tensor]:
     """All tensors reachable from `obj`, by dotted name, in the order they are found.
 
-    ```
-    sorted(get_state_dict(nn.Linear(2, 3)))  # ["bias", "weight"]
-    ```
+    >>> sorted(nn.state.get_state_dict(nn.Linear(2, 3)))
+    ['bias', 'weight']
     """
     found: dict[str, Tensor] = {}
     # a stack instead of recursion; entries are reversed so that they are taken in order
@@ -62,7 +61,11 @@ def get_state_dict(obj, prefix: str = "", tensor_type=Tensor) -> dict[str, Tenso
 
 
 def get_parameters(obj) -> list[Tensor]:
-    """All tensors reachable from `obj`."""
+    """All tensors reachable from `obj`.
+
+    >>> len(nn.state.get_parameters(nn.Linear(2, 3)))
+    2
+    """
     return list(get_state_dict(obj).values())
 
 
@@ -84,6 +87,11 @@ def load_state_dict(
 
     `strict` raises KeyError for a name that is missing; `consume` removes what is loaded from
     `state_dict`. Raises ValueError for a shape that differs.
+
+    >>> layer = nn.Linear(1, 1, bias=False)
+    >>> _ = nn.state.load_state_dict(layer, {"weight": Tensor([[5.0]])}, verbose=False)
+    >>> layer.weight.tolist()
+    [[5.0]]
     """
     wanted = get_state_dict(model)
     before = GlobalCounters.mem_used

@@ -50,12 +50,11 @@ class Tensor(
 ):
     """A lazy multi-dimensional array of one dtype on one or several devices.
 
-    ```
-    x = Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
-    loss = (x * x).sum()
-    loss.backward()
-    print(loss.item(), x.grad.tolist())  # 30.0 [[2.0, 4.0], [6.0, 8.0]]
-    ```
+    >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> loss = (x * x).sum()
+    >>> _ = loss.backward()
+    >>> loss.item(), x.grad.tolist()
+    (30.0, [[2.0, 4.0], [6.0, 8.0]])
     """
 
     __slots__ = ()

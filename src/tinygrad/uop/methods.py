@@ -86,12 +86,21 @@ class BuildMethods(Installed):
 
     @staticmethod
     def invalid(count: int = 1) -> UOp:
-        """The index of no element."""
+        """The index of no element.
+
+        >>> UOp.invalid().dtype
+        dtypes.index
+        """
         return UOp(Ops.CONST, dtypes.index.vec(count), (), Invalid)
 
     @staticmethod
     def variable(name: str, min_val, max_val, dtype: DType = dtypes.index) -> UOp:
-        """An input with a name and inclusive bounds."""
+        """An input with a name and inclusive bounds.
+
+        >>> n = Variable("n", 1, 8).bind(3)
+        >>> Tensor.arange(8).realize().shrink(((0, n),)).sum().item()
+        3
+        """
         if isinstance(min_val, UOp) or isinstance(max_val, UOp):
             raise TypeError(f"bounds of variable {name!r} must be numbers: {min_val}, {max_val}")
         return UOp(Ops.DEFINE_VAR, dtype, (), (name, min_val, max_val))
@@ -100,13 +109,21 @@ class BuildMethods(Installed):
     def range(
         end, axis_id, axis_type=AxisType.LOOP, *arg, dtype=dtypes.index, src=(), **kwargs
     ) -> UOp:
-        """A loop variable that runs from 0 to `end - 1`."""
+        """A loop variable that runs from 0 to `end - 1`.
+
+        >>> UOp.range(4, 0).vmax
+        3
+        """
         fields = (axis_id, axis_type, *arg)
         return UOp(Ops.RANGE, dtype, (size_to_uop(end, dtype), *src), fields, **kwargs)
 
     @staticmethod
     def special(end, name: str, dtype: DType = dtypes.index) -> UOp:
-        """A hardware index such as `gidx0`, from 0 to `end - 1`."""
+        """A hardware index such as `gidx0`, from 0 to `end - 1`.
+
+        >>> UOp.special(8, "lidx0").vmax
+        7
+        """
         return UOp(Ops.SPECIAL, dtype, (size_to_uop(end, dtype),), name)
 
     @staticmethod
@@ -118,7 +135,11 @@ class BuildMethods(Installed):
     def placeholder(
         shape: tuple[int, ...], dtype: DType, slot: int, addrspace: AddrSpace = AddrSpace.GLOBAL
     ) -> UOp:
-        """Memory of a hand-written kernel: argument `slot`, or local memory or registers."""
+        """Memory of a hand-written kernel: argument `slot`, or local memory or registers.
+
+        >>> UOp.placeholder((2, 3), dtypes.float32, 0).shape
+        (2, 3)
+        """
         pointer = dtype.ptr(prod(shape), addrspace)
         flat = UOp(_PLACEHOLDER_OPS[addrspace], pointer, (), slot)
         return flat if len(shape) == 1 else flat.reshape(tuple(shape))
@@ -136,7 +157,11 @@ class BuildMethods(Installed):
     # ---- structure
 
     def sink(*srcs: UOp | None, **kwargs) -> UOp:
-        """The root of a graph with these results."""
+        """The root of a graph with these results.
+
+        >>> UOp.sink(UOp.const(dtypes.int32, 1)).op.name
+        'SINK'
+        """
         return UOp(Ops.SINK, dtypes.void, tuple(s for s in srcs if s is not None), **kwargs)
 
     def group(*srcs: UOp | None) -> UOp:
@@ -213,14 +238,22 @@ class BuildMethods(Installed):
         return UOp(op, dtype, (self, *src), **kwargs)
 
     def cast(self, dtype: DType) -> UOp:
-        """The value converted to `dtype`; a scalar dtype is taken for every lane of a vector."""
+        """The value converted to `dtype`; a scalar dtype is taken for every lane of a vector.
+
+        >>> UOp.const(dtypes.int32, 3).cast(dtypes.float32).dtype
+        dtypes.float
+        """
         lanes = self.dtype.vcount
         if lanes > 1 and dtype.vcount == 1 and not isinstance(dtype, PtrDType):
             dtype = dtype.vec(lanes)
         return self if self.dtype is dtype else UOp(Ops.CAST, dtype, (self,))
 
     def bitcast(self, dtype: DType) -> UOp:
-        """The same bits read as `dtype`."""
+        """The same bits read as `dtype`.
+
+        >>> UOp.variable("n", 1, 8).cast(dtypes.int32).bitcast(dtypes.float32).dtype
+        dtypes.float
+        """
         return self if self.dtype is dtype else UOp(Ops.BITCAST, dtype, (self,))
 
     def reduce(self, *src: UOp, **kwargs) -> UOp:
@@ -232,18 +265,33 @@ class BuildMethods(Installed):
         return UOp(Ops.BUFFERIZE, kwargs.pop("dtype", self.dtype), (self, *args), **kwargs)
 
     def valid(self, cond: UOp) -> UOp:
-        """This index where `cond` holds, no element elsewhere."""
+        """This index where `cond` holds, no element elsewhere.
+
+        >>> i = UOp.range(8, 0)
+        >>> i.valid(i < 4).get_idx() is i
+        True
+        """
         if cond.op is Ops.CONST and cond.arg is True:
             return self
         nowhere = UOp(Ops.CONST, self.dtype, (), Invalid)
         return UOp(Ops.WHERE, self.dtype, (cond, self, nowhere))
 
     def get_idx(self) -> UOp:
-        """The index without its condition (see `valid`)."""
+        """The index without its condition (see `valid`).
+
+        >>> i = UOp.range(8, 0)
+        >>> i.valid(i < 4).get_idx() is i
+        True
+        """
         return self.src[1] if _is_gated(self) else self
 
     def get_valid(self) -> UOp:
-        """The condition under which this index names an element."""
+        """The condition under which this index names an element.
+
+        >>> i = UOp.range(8, 0)
+        >>> i.valid(i < 4).get_valid().render()
+        '(r0<4)'
+        """
         if _is_gated(self):
             return self.src[0]
         never = self.op is Ops.CONST and self.arg is Invalid
@@ -252,7 +300,12 @@ class BuildMethods(Installed):
     # ---- vectors
 
     def gep(self, i: tuple[int, ...] | int) -> UOp:
-        """Lane `i`, or the vector of several lanes."""
+        """Lane `i`, or the vector of several lanes.
+
+        >>> v = UOp.variable("n", 1, 8).cast(dtypes.int32).broadcast(4)
+        >>> v.gep(2).dtype
+        dtypes.int
+        """
         if isinstance(i, tuple) and len(i) == 1:
             i = i[0]
         if isinstance(i, int):
@@ -274,13 +327,21 @@ class BuildMethods(Installed):
         return self.gep(i).sintify()
 
     def vectorize(self, *srcs: UOp, **kwargs) -> UOp:
-        """The vector of this scalar and `srcs`."""
+        """The vector of this scalar and `srcs`.
+
+        >>> UOp.const(dtypes.int32, 1).vectorize(UOp.variable("n", 1, 8).cast(dtypes.int32)).dtype
+        dtypes.int.vec(2)
+        """
         lanes = (self, *srcs)
         dtype = kwargs.pop("dtype", None) or self.dtype.vec(len(lanes))
         return UOp(Ops.VECTORIZE, dtype, lanes, **kwargs)
 
     def broadcast(self, count: int) -> UOp:
-        """The vector with this scalar in every lane."""
+        """The vector with this scalar in every lane.
+
+        >>> UOp.variable("n", 1, 8).cast(dtypes.int32).broadcast(4).dtype.count
+        4
+        """
         if self.dtype.vcount != 1:
             raise ValueError(f"only scalars can be broadcast, got {self.dtype}")
         if count == 1:

@@ -140,11 +140,20 @@ class SymbolicMethods(Installed):
         return self._min_max[1]
 
     def overflows(self, dtype: DType) -> bool:
-        """Whether this node may have a value that `dtype` cannot hold."""
+        """Whether this node may have a value that `dtype` cannot hold.
+
+        >>> UOp.const(dtypes.index, 1 << 40).overflows(dtypes.int32)
+        True
+        """
         return self.vmin < dtypes.min(dtype) or dtypes.max(dtype) < self.vmax
 
     def is_increasing(self) -> bool:
-        """Whether the value surely does not fall when a variable in it rises."""
+        """Whether the value surely does not fall when a variable in it rises.
+
+        >>> n = UOp.variable("n", 1, 8)
+        >>> (n * 2 + 1).is_increasing(), (n * -1).is_increasing()
+        (True, False)
+        """
         pending = [self]
         while pending:
             u = pending.pop()
@@ -159,21 +168,34 @@ class SymbolicMethods(Installed):
     # ---- sums and products
 
     def sum(self, *uops: UOp) -> UOp:
-        """This node plus all `uops`."""
+        """This node plus all `uops`.
+
+        >>> UOp.sum(UOp.const(dtypes.int32, 1), UOp.const(dtypes.int32, 2)).simplify().arg
+        3
+        """
         total = self
         for u in uops:
             total = total.alu(Ops.ADD, u)
         return total
 
     def prod(self, *uops: UOp) -> UOp:
-        """This node times all `uops`."""
+        """This node times all `uops`.
+
+        >>> UOp.prod(UOp.const(dtypes.int32, 3), UOp.const(dtypes.int32, 2)).simplify().arg
+        6
+        """
         product = self
         for u in uops:
             product = product.alu(Ops.MUL, u)
         return product
 
     def split_uop(self, sep: Ops) -> Iterator[UOp]:
-        """The operands of a chain of `sep`, from left to right."""
+        """The operands of a chain of `sep`, from left to right.
+
+        >>> n, m = UOp.variable("n", 1, 8), UOp.variable("m", 1, 8)
+        >>> [part.render() for part in (n + m).split_uop(Ops.ADD)]
+        ['n', 'm']
+        """
         pending = [self]
         while pending:
             u = pending.pop()
@@ -183,13 +205,22 @@ class SymbolicMethods(Installed):
                 yield u
 
     def pop_const(self, op: Ops = Ops.ADD) -> tuple[UOp, int | float]:
-        """The node without the constant on its right, and that constant."""
+        """The node without the constant on its right, and that constant.
+
+        >>> value, constant = (UOp.variable("n", 1, 8) + 5).pop_const()
+        >>> value.render(), constant
+        ('n', 5)
+        """
         if self.op is op and self.src[1].op is Ops.CONST:
             return self.src[0], self.src[1].arg
         return self, identity_element(op, self.dtype)
 
     def const_factor(self) -> int:
-        """The largest known positive int that divides every value of this node."""
+        """The largest known positive int that divides every value of this node.
+
+        >>> (UOp.variable("n", 1, 8) * 6 + 4).const_factor()
+        2
+        """
         if self.op is Ops.CONST:
             return 1 if self.arg is Invalid else self.arg
         if self.op is Ops.VCONST:
@@ -202,7 +233,11 @@ class SymbolicMethods(Installed):
         return 1
 
     def divides(self, v: int) -> UOp | None:
-        """This node over `v` if that is exact by its form, else None."""
+        """This node over `v` if that is exact by its form, else None.
+
+        >>> (UOp.variable("n", 1, 8) * 6).divides(3).render()
+        '(n*2)'
+        """
         if v in (0, 1):
             return self if v else None
         if self.op is Ops.CONST and self.arg is not Invalid:
@@ -222,7 +257,11 @@ class SymbolicMethods(Installed):
         return None
 
     def divide_exact(self, v: UOp) -> UOp | None:
-        """This node over the node `v` if that is exact by its form, else None."""
+        """This node over the node `v` if that is exact by its form, else None.
+
+        >>> (UOp.variable("n", 1, 8) * 6).divide_exact(UOp.const(dtypes.index, 2)).simplify().render()
+        '(n*3)'
+        """
         if self is v:
             return self.const_like(1)
         if v.op is Ops.CONST:
@@ -240,7 +279,11 @@ class SymbolicMethods(Installed):
 
     @staticmethod
     def gcd(*uops: UOp) -> UOp:
-        """A common divisor of the nodes: the constants' greatest one times all shared factors."""
+        """A common divisor of the nodes: the constants' greatest one times all shared factors.
+
+        >>> UOp.gcd(UOp.variable("n", 1, 8) * 6, UOp.const(dtypes.int32, 4)).simplify().render()
+        '2'
+        """
         split = [_factors(u) for u in uops]
         shared = list(split[0][1])
         for _, factors in split[1:]:
@@ -256,14 +299,23 @@ class SymbolicMethods(Installed):
     # ---- simplification and evaluation
 
     def simplify(self, tracked: bool = False) -> UOp:
-        """The same value in its simplest known form."""
+        """The same value in its simplest known form.
+
+        >>> n = UOp.variable("n", 1, 8)
+        >>> (n + n).simplify().render()
+        '(n*2)'
+        """
         if self.op in (Ops.CONST, Ops.VCONST, Ops.DEFINE_VAR):
             return self
         traced, plain, rules = _simplifier()
         return (traced if tracked else plain)(self, rules, name="simplify")
 
     def ssimplify(self):
-        """The simplified node, or its value where that is constant."""
+        """The simplified node, or its value where that is constant.
+
+        >>> UOp.variable("n", 1, 8).const_like(3).ssimplify()
+        3
+        """
         simple = self.simplify()
         return simple.arg if simple.op is Ops.CONST else simple
 
@@ -299,6 +351,10 @@ class SymbolicMethods(Installed):
         """The graph with nodes replaced; what a replacement brings in is replaced again below it.
 
         With `extra_pm` its rules are tried on the way, and not on what was replaced.
+
+        >>> n = UOp.variable("n", 1, 8)
+        >>> (n + 1).substitute({n: n.const_like(4)}).simplify().arg
+        5
         """
         from tinygrad.uop.ops import _substitute, graph_rewrite, substitute_nodes
 
@@ -321,7 +377,12 @@ class SymbolicMethods(Installed):
         return made[self]
 
     def sym_infer(self, var_vals: dict[str, int]) -> int:
-        """The value with the named variables set. Raises KeyError for a variable not in the dict."""
+        """The value with the named variables set. Raises KeyError for a variable not in the dict.
+
+        >>> n = UOp.variable("n", 1, 8)
+        >>> (n * 2 + 1).sym_infer({"n": 3})
+        7
+        """
         values: dict[UOp, int] = {}
         bound = {u.src[0]: u.val for u in self.toposort() if u.op is Ops.BIND}
         for u in self.toposort():

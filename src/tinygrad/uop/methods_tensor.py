@@ -61,7 +61,11 @@ class TensorMethods(Installed):
 
     @property
     def shape(self) -> tuple:
-        """The sizes of the axes. Raises RuntimeError for a node that is no value."""
+        """The sizes of the axes. Raises RuntimeError for a node that is no value.
+
+        >>> Tensor([[1, 2, 3]]).uop.shape
+        (1, 3)
+        """
         shape = self._shape
         if shape is None:
             raise RuntimeError(f"{self.op} has no shape: it is no value")
@@ -69,13 +73,21 @@ class TensorMethods(Installed):
 
     @property
     def size(self) -> int:
-        """The number of elements; the largest possible one where it depends on a variable."""
+        """The number of elements; the largest possible one where it depends on a variable.
+
+        >>> Tensor([[1, 2, 3]]).uop.size
+        3
+        """
         count = prod(self.shape)
         return int(count.vmax) if isinstance(count, UOp) else count
 
     @property
     def marg(self):
-        """The decoded argument of a movement op."""
+        """The decoded argument of a movement op.
+
+        >>> Tensor.arange(6).realize().reshape(2, 3).uop.marg
+        (2, 3)
+        """
         return decode_movement(self)
 
     def _mop(self, op: Ops, arg) -> UOp:
@@ -98,7 +110,12 @@ class TensorMethods(Installed):
 
     @property
     def base(self) -> UOp:
-        """What this is a view of: itself below all movement ops."""
+        """What this is a view of: itself below all movement ops.
+
+        >>> x = Tensor([[1, 2]]).realize()
+        >>> x.reshape(2).uop.base is x.uop.base
+        True
+        """
         u = self
         while u.op in _VIEWS:
             u = u.src[0]
@@ -122,7 +139,11 @@ class TensorMethods(Installed):
 
     @property
     def device(self):
-        """The name of the device, or a tuple of names."""
+        """The name of the device, or a tuple of names.
+
+        >>> Tensor([1]).uop.device == Device.DEFAULT
+        True
+        """
         device = self._device
         if device is None:
             raise AssertionError(f"{self.op} has no device: no source of it names one")
@@ -208,7 +229,11 @@ class TensorMethods(Installed):
 
     @property
     def is_realized(self) -> bool:
-        """Whether the value lies in allocated memory."""
+        """Whether the value lies in allocated memory.
+
+        >>> Tensor([1]).realize().uop.is_realized
+        True
+        """
         base = self.base
         if base.op is Ops.MULTI:
             base = base.src[0].base
@@ -304,14 +329,22 @@ class TensorMethods(Installed):
 
     @property
     def expr(self) -> str:
-        """The name of a variable, bound or not."""
+        """The name of a variable, bound or not.
+
+        >>> UOp.variable("n", 1, 8).expr
+        'n'
+        """
         u = self.src[0] if self.op is Ops.BIND else self
         if u.op is not Ops.DEFINE_VAR:
             raise AssertionError(f"only variables have a name, got {self.op}")
         return u.arg[0]
 
     def bind(self, val) -> UOp:
-        """This variable with a value, which must lie within its bounds."""
+        """This variable with a value, which must lie within its bounds.
+
+        >>> UOp.variable("n", 1, 8).bind(3).unbind()[1]
+        3
+        """
         if self.op is not Ops.DEFINE_VAR:
             raise AssertionError(f"only a DEFINE_VAR can be bound, got {self.op}")
         value = val if isinstance(val, UOp) else UOp.const(self.dtype, val)
@@ -321,20 +354,32 @@ class TensorMethods(Installed):
         return UOp(Ops.BIND, self.dtype, (self, value))
 
     def unbind(self) -> tuple[UOp, int]:
-        """The variable and the int it is bound to."""
+        """The variable and the int it is bound to.
+
+        >>> UOp.variable("n", 1, 8).bind(3).unbind()[1]
+        3
+        """
         if self.op is not Ops.BIND or self.src[1].op is not Ops.CONST:
             raise AssertionError(f"can't unbind {self.op}: expected a BIND to a constant")
         return self.src[0], self.src[1].arg
 
     @property
     def val(self) -> int:
-        """The value that a variable is bound to."""
+        """The value that a variable is bound to.
+
+        >>> UOp.variable("n", 1, 8).bind(3).val
+        3
+        """
         return self.unbind()[1]
 
     def unbind_all(self) -> tuple[UOp, dict[UOp, int]]:
         """The graph with its variables unbound, and their values.
 
         A variable bound to something that is no constant (an outer loop) stays bound.
+
+        >>> n = UOp.variable("n", 1, 8).bind(3)
+        >>> (n * 2).unbind_all()[1] == {n.src[0]: 3}
+        True
         """
         binds = [u for u in self.toposort() if u.op is Ops.BIND]
         bound = [u for u in binds if u.src[1].op is Ops.CONST]
@@ -346,7 +391,12 @@ class TensorMethods(Installed):
         return self.substitute({u: u.src[0] for u in bound}), values
 
     def vars(self) -> set[UOp]:
-        """The variables in this graph: as BIND where they are bound, else as DEFINE_VAR."""
+        """The variables in this graph: as BIND where they are bound, else as DEFINE_VAR.
+
+        >>> n = UOp.variable("n", 1, 8)
+        >>> len((n + 1).vars())
+        1
+        """
         found = [u for u in self.toposort() if u.op in (Ops.BIND, Ops.DEFINE_VAR)]
         named = {u.src[0] for u in found if u.op is Ops.BIND and u.src[0].op is Ops.DEFINE_VAR}
         return {

@@ -105,7 +105,12 @@ class _Derived(Installed):
 
     @property
     def ranges(self) -> dict[UOp, None]:
-        """The loops this node stands in. Shared between nodes: do not change it."""
+        """The loops this node stands in. Shared between nodes: do not change it.
+
+        >>> i = UOp.range(4, 0)
+        >>> list((i + 1).ranges) == [i]
+        True
+        """
         below = self._ranges_below
         return {**below, self: None} if self.op is Ops.RANGE else below
 

@@ -162,7 +162,12 @@ class ProgramMethods(Installed):
         return list(_require(self, "ins")._usage.ins)
 
     def variables(self) -> list[UOp]:
-        """The variables: of a PROGRAM in the order of its arguments, of any graph by name."""
+        """The variables: of a PROGRAM in the order of its arguments, of any graph by name.
+
+        >>> n, m = UOp.variable("n", 1, 8), UOp.variable("m", 1, 8)
+        >>> [v.expr for v in (n.bind(2) * m.bind(3)).variables()]
+        ['m', 'n']
+        """
         if self.op is Ops.PROGRAM:
             return list(self._usage.variables)
         found = {v.unbind()[0] if v.op is Ops.BIND else v for v in self.vars()}

@@ -15,7 +15,12 @@ T = TypeVar("T")
 
 
 class TensorIO(io.RawIOBase, BinaryIO):
-    """A 1-d uint8 tensor as a readable file. Raises ValueError for other tensors."""
+    """A 1-d uint8 tensor as a readable file. Raises ValueError for other tensors.
+
+    >>> io = nn.state.TensorIO(Tensor(bytes([1, 2, 3])))
+    >>> list(io.read(2)), list(io.read(2))
+    ([1, 2], [3])
+    """
 
     def __init__(self, t: Tensor):
         if t.ndim != 1 or t.dtype is not dtypes.uint8:

@@ -50,6 +50,12 @@ def safe_load_metadata(t: Tensor) -> tuple[Tensor, int, dict[str, Any]]:
     """`(bytes of the file, where the tensors start, the header)`.
 
     Raises ValueError for a file that has no complete header.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> nn.state.safe_save({"w": Tensor([1.0, 2.0])}, path)
+    >>> nn.state.safe_load_metadata(path)[2]["w"]["shape"]
+    [2]
     """
     size = t.shape[0]
     if size < _LENGTH_BYTES:
@@ -116,9 +122,11 @@ def safe_load(fn: Tensor | str | pathlib.Path) -> dict[str, Tensor]:
     Raises ValueError for a file that breaks a rule of the format: a header that does not fit, keys that
     repeat, tensors that overlap, leave holes or are not as large as their shape says.
 
-    ```
-    safe_save({"w": Tensor([1.0])}, "/tmp/w.safetensors"); safe_load("/tmp/w.safetensors")["w"].item()
-    ```
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> safe_save({"w": Tensor([1.0])}, path)
+    >>> safe_load(path)["w"].item()
+    1.0
     """
     t, start, header = safe_load_metadata(fn)
     available = t.shape[0] - start
@@ -138,6 +146,12 @@ def safe_save(tensors: dict[str, Tensor], fn: str, metadata: dict[str, Any] | No
 
     The file appears when it is complete: a save that fails leaves the old one. Raises ValueError for a
     dtype the format does not have.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> nn.state.safe_save({"w": Tensor([1.0, 2.0])}, path)
+    >>> nn.state.safe_load(path)["w"].tolist()
+    [1.0, 2.0]
     """
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     offset = 0

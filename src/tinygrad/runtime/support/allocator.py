@@ -96,6 +96,7 @@ class LRUAllocator(Allocator[DeviceType], Generic[DeviceType]):
         self.cache: dict[tuple[int, BufferSpec | None], list[Any]] = defaultdict(list)
 
     def alloc(self, size: int, options: BufferSpec | None = None):
+        """Memory of this size and these options: what was freed last, or fresh memory."""
         kept = self.cache.get((size, options))
         if kept:
             try:
@@ -109,6 +110,7 @@ class LRUAllocator(Allocator[DeviceType], Generic[DeviceType]):
             return super().alloc(size, options)
 
     def free(self, opaque: Any, size: int, options: BufferSpec | None = None):
+        """Keeps the memory for the next `alloc` of its size and options."""
         may_keep = options is None or not (options.nolru or options.external_ptr is not None)
         if LRU and may_keep:
             self.cache[(size, options)].append(opaque)
