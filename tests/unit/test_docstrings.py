@@ -10,10 +10,10 @@ import pkgutil
 import sys
 
 import pytest
-
-import tinygrad
 import tinygrad._core
 import tinygrad.backends
+
+import tinygrad
 from tinygrad import Context, Device, GlobalCounters, Tensor, TinyJit, UOp, Variable, dtypes, nn
 from tinygrad.uop import Ops
 
