@@ -94,6 +94,18 @@ def add_existing() -> float:
 
 
 def toposort() -> float:
+    """The order below a root that was never walked before."""
+    from tinygrad.dtype import dtypes
+    from tinygrad.uop.ops import Ops, UOp
+
+    graph = some_graph(100_000)
+    count = len(graph.toposort())
+    roots = iter([UOp(Ops.SINK, dtypes.void, (graph,), i) for i in range(5)])
+    return clocked(lambda: next(roots).toposort(), count, 5)
+
+
+def toposort_again() -> float:
+    """The order below a root that was walked just before."""
     graph = some_graph(100_000)
     count = len(graph.toposort())
     return clocked(graph.toposort, count, 5)
@@ -234,6 +246,7 @@ ITEMS = {
     "construct_new": construct_new,
     "add_existing": add_existing,
     "toposort": toposort,
+    "toposort_again": toposort_again,
     "no_rule_applies": no_rule_applies,
     "attempts": attempts,
     "deep_patterns": deep_patterns,
