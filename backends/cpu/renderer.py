@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tinygrad.backends.cpu.host import host
 
-from tinygrad.dtype import DType, PtrDType, dtypes
+from tinygrad.dtype import DType, PtrDType, dtypes, float_to_fp8
 from tinygrad.helpers import CPU_COUNT
 from tinygrad.renderer.abi import access_gate, never_traps
 from tinygrad.renderer.cstyle import CStyleLanguage, base_rewrite
@@ -18,15 +18,22 @@ from tinygrad.renderer.narrow import (
     bf16_bits,
     bfloat16_by_bits,
     compute_in_float,
+    fp8_by_bits,
     round_double_once,
     unsigned_by_signed,
 )
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
-_NARROW = (dtypes.float16, dtypes.bfloat16)
+_NARROW = (dtypes.float16, dtypes.bfloat16, *dtypes.fp8s)
 _COMPARES = (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)
 _MASK_LANES = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
-host_matcher = round_double_once + bfloat16_by_bits + unsigned_by_signed + compute_in_float(_NARROW)
+host_matcher = (
+    round_double_once
+    + bfloat16_by_bits
+    + fp8_by_bits
+    + unsigned_by_signed
+    + compute_in_float(_NARROW)
+)
 
 
 def _is_vector(u: UOp) -> bool:
@@ -315,6 +322,8 @@ class ClangRenderer(CStyleLanguage):
     def render_literal(self, dt: DType, value) -> str:
         if dt is dtypes.bfloat16:
             return f"((unsigned short){bf16_bits(float(value))})"
+        if dt in dtypes.fp8s:
+            return f"((unsigned char){float_to_fp8(float(value), dt)})"
         return super().render_literal(dt, value)
 
     def render_vector(self, dt: DType, parts: list[str]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import struct
 
-from tinygrad.dtype import DType, PtrDType, dtypes, truncate
+from tinygrad.dtype import DType, PtrDType, dtypes, float_to_fp8, truncate
 from tinygrad.renderer import Renderer
 from tinygrad.renderer.abi import (
     access_gate,
@@ -69,6 +69,8 @@ def ir_literal(dt: DType, value) -> str:
         return "true" if value else "false"
     if dt is dtypes.bfloat16:
         return str(bf16_bits(float(value)))
+    if dt in dtypes.fp8s:
+        return str(float_to_fp8(float(value), dt))
     if dt is dtypes.float16:
         return f"0xH{struct.unpack('H', struct.pack('e', truncate[dt](float(value))))[0]:04X}"
     if dt in _FLOAT_NAMES:

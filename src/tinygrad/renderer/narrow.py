@@ -2,8 +2,9 @@
 
 `compute_in_float(types)` gives a matcher that moves arithmetic on those types to float32, rounding
 after every operation, so that results are those of native arithmetic. `bfloat16_by_bits` converts
-bfloat16 by integer operations; a target with it keeps bfloat16 in 16-bit integers. Both are meant
-for a renderer's `extra_matcher`. `unsigned_by_signed` makes casts of negative floats to unsigned
+bfloat16 by integer operations; a target with it keeps bfloat16 in 16-bit integers. `fp8_by_bits`
+does the same for the 8-bit floats, kept in bytes. All are meant for a renderer's `extra_matcher`;
+those that convert come before `compute_in_float`. `unsigned_by_signed` makes casts of negative floats to unsigned
 types wrap, where C leaves them undefined.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import struct
 
-from tinygrad.dtype import DType, dtypes, float_to_bf16
+from tinygrad.dtype import DType, dtypes, float_to_bf16, float_to_fp8
 from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat
 
 _COMPARES = (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)
@@ -73,6 +74,7 @@ def _double_to_narrow(x: UOp) -> UOp | None:
     if source.dtype.scalar() is not dtypes.float64 or x.dtype.scalar() not in (
         dtypes.float16,
         dtypes.bfloat16,
+        *dtypes.fp8s,
     ):
         return None
     return round_to_odd(source).cast(x.dtype)
@@ -101,6 +103,69 @@ def _bfloat16_cast(x: UOp) -> UOp | None:
 
 
 bfloat16_by_bits = PatternMatcher([(UPat(Ops.CAST, name="x"), _bfloat16_cast)])
+
+
+def _fp8_layout(dt: DType) -> tuple[int, int, int, int]:
+    """Mantissa bits, exponent bias, codes of the largest finite value and of infinity."""
+    mantissa = dtypes.finfo(dt)[1]
+    bias = 2 ** (6 - mantissa) - 1
+    # e4m3 has one NaN code and no infinities, which become NaN
+    largest = float_to_fp8(3e38, dt)
+    return mantissa, bias, largest, float_to_fp8(float("inf"), dt)
+
+
+def _fp8_to_float32(code: UOp, dt: DType) -> UOp:
+    """The values of fp8 codes, given as uint32.
+
+    The code's exponent and mantissa, moved to where a float32 has them, are the value over
+    2**(127 - bias), also where the code is subnormal.
+    """
+    mantissa, bias, largest, _ = _fp8_layout(dt)
+    single = _like(dtypes.float32, code)
+    magnitude = code & code.const_like(0x7F)
+    moved = magnitude << code.const_like(23 - mantissa)
+    scaled = moved.bitcast(single)
+    value = (scaled * scaled.const_like(2.0 ** (127 - bias))).bitcast(code.dtype)
+    special = moved | code.const_like(0x7F800000)
+    bits = (code.const_like(largest) < magnitude).where(special, value)
+    return (bits | ((code & code.const_like(0x80)) << code.const_like(24))).bitcast(single)
+
+
+def _float32_to_fp8(x: UOp, dt: DType) -> UOp:
+    """The codes (as uint32) of float32 values: nearest even, finite overflow to the largest."""
+    mantissa, bias, largest, infinity = _fp8_layout(dt)
+    bits = x.bitcast(_like(dtypes.uint32, x))
+    magnitude = bits & bits.const_like(0x7FFFFFFF)
+    dropped = bits.const_like(23 - mantissa)
+    tie = (magnitude >> dropped) & bits.const_like(1)
+    rounded = (magnitude + (tie + bits.const_like(2 ** (22 - mantissa) - 1))) >> dropped
+    normal = rounded - bits.const_like((127 - bias) << mantissa)
+    # subnormal codes count steps of 2**(1 - bias - mantissa): a float32 of this size has that step
+    anchor = 2.0 ** (24 - bias - mantissa)
+    lifted = magnitude.bitcast(x.dtype) + x.const_like(anchor)
+    anchor_bits = x.const_like(anchor).bitcast(bits.dtype)
+    subnormal = lifted.bitcast(bits.dtype) - anchor_bits
+    code = (magnitude < bits.const_like((128 - bias) << 23)).where(subnormal, normal)
+    code = (bits.const_like(largest) < code).where(bits.const_like(largest), code)
+    infinite = bits.const_like(0x7F800000)
+    code = (magnitude < infinite).where(code, bits.const_like(infinity))
+    code = (infinite < magnitude).where(bits.const_like(float_to_fp8(float("nan"), dt)), code)
+    return code | ((bits >> bits.const_like(24)) & bits.const_like(0x80))
+
+
+def _fp8_cast(x: UOp) -> UOp | None:
+    source, byte = x.src[0], _like(dtypes.uint8, x)
+    if source.dtype.scalar() in dtypes.fp8s:
+        code = source.bitcast(byte).cast(_like(dtypes.uint32, x))
+        wide = _fp8_to_float32(code, source.dtype.scalar())
+        return wide.cast(x.dtype) if wide.dtype is not x.dtype else wide
+    if x.dtype.scalar() not in dtypes.fp8s:
+        return None
+    code = _float32_to_fp8(source.cast(_like(dtypes.float32, x)), x.dtype.scalar())
+    return code.cast(byte).bitcast(x.dtype)
+
+
+fp8_by_bits = PatternMatcher([(UPat(Ops.CAST, name="x"), _fp8_cast)])
 
 
 def _float_to_unsigned(x: UOp) -> UOp | None:

@@ -291,10 +291,11 @@ class IndexingMixin(TensorCore):
         """`self` with the selected elements replaced; of equal positions the last write wins.
 
         The positions are selected from a tensor of their own numbers, so that any index expression
-        can be inverted by comparing numbers.
+        can be inverted by comparing numbers. They count from 1: an index out of range selects 0,
+        which is nowhere.
         """
         total = prod(self.shape)
-        numbers = self.arange(total, device=self.device).reshape(self.shape)
+        numbers = self.arange(1, total + 1, device=self.device).reshape(self.shape)
         targets = numbers._from_plan(plan)
         writes = value._broadcast_to(targets.shape).flatten()
         count = prod(targets.shape)
@@ -342,6 +343,9 @@ class IndexingMixin(TensorCore):
         """`out[i][j] = self[index[i][j]][j]` for `dim=0`; indices out of range give 0.
 
         Raises AssertionError where `index` has other axes or exceeds the other axes of `self`.
+
+        >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[1], [0]])).tolist()
+        [[2], [3]]
         """
         axis = self._check_positions(dim, index, "gather")
         index = index.to(self.device) if isinstance(self.device, str) else index
@@ -379,6 +383,9 @@ class IndexingMixin(TensorCore):
 
         With `reduce` the values are added to or multiplied with what is there; without it the last
         of several writes to one element wins.
+
+        >>> Tensor([0, 0, 0]).scatter(0, Tensor([2, 0]), Tensor([5, 7])).tolist()
+        [7, 0, 5]
         """
         if reduce not in (None, "add", "multiply"):
             raise TypeError(f"reduce is None, 'add' or 'multiply', got {reduce!r}")
@@ -406,6 +413,10 @@ class IndexingMixin(TensorCore):
 
         `include_self` reduces the old element with them; elements nothing is written to stay.
         Raises RuntimeError for an unknown reduction.
+
+        >>> x = Tensor([1, 1, 1])
+        >>> x.scatter_reduce(0, Tensor([0, 0, 2]), Tensor([2, 3, 4]), "sum").tolist()
+        [6, 1, 5]
         """
         values, hit = self._scatter_grid(dim, index, src)
         untouched = self if include_self else hit.any(-1).where(0, self).cast(self.dtype)
@@ -435,14 +446,22 @@ class IndexingMixin(TensorCore):
     # ---- masks
 
     def masked_select(self, mask) -> Self:
-        """The elements where `mask` is true, as a 1-d tensor (reads the mask)."""
+        """The elements where `mask` is true, as a 1-d tensor (reads the mask).
+
+        >>> Tensor([1, 2, 3]).masked_select(Tensor([True, False, True])).tolist()
+        [1, 3]
+        """
         if not dtypes.is_bool(mask.dtype):
             raise RuntimeError(f"masked_select expects bool mask tensor, got {mask.dtype}")
         x, chosen = self.flatten(), mask._broadcast_to(self.shape).flatten()
         return x[chosen._mask_positions()[0]] if chosen.numel() else x
 
     def one_hot(self, num_classes: int = -1) -> Self:
-        """A new last axis of `num_classes` with 1 at the element's value; -1 takes the largest + 1."""
+        """A new last axis of `num_classes` with 1 at the element's value; -1 takes the largest + 1.
+
+        >>> Tensor([0, 2]).one_hot(3).tolist()
+        [[1, 0, 0], [0, 0, 1]]
+        """
         if not dtypes.is_int(self.dtype):
             raise RuntimeError(f"expect integer dtype, getting {self.dtype}")
         count = num_classes if num_classes >= 0 else int(self.max().item()) + 1

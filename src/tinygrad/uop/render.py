@@ -99,11 +99,25 @@ _FORMULAS: dict[Ops, Callable[[UOp, list[str]], str]] = {
 }
 
 
+# operands with longer texts are left out, so that the text of a chain or of shared nodes stays bounded
+_LONGEST_OPERAND = 20_000
+
+
 def to_formula(u: UOp) -> str:
-    """The node as a formula in Python's notation, with as few parentheses in sums as will do."""
+    """The node as a formula in Python's notation, with as few parentheses in sums as will do.
+
+    Operands of more than 20,000 characters are written `(...)`.
+    """
+    order = u.toposort()
+    waiting = _use_counts(order)
     texts: dict[UOp, str] = {}
-    for x in u.toposort():
-        texts[x] = _FORMULAS.get(x.op, _call)(x, [texts[s] for s in x.src])
+    for x in order:
+        text = _FORMULAS.get(x.op, _call)(x, [texts[s] for s in x.src])
+        texts[x] = text if len(text) <= _LONGEST_OPERAND or x is u else "(...)"
+        for s in x.src:
+            waiting[s] -= 1
+            if not waiting[s]:
+                del texts[s]
     return texts[u]
 
 
@@ -125,13 +139,22 @@ def _head(u: UOp) -> str:
     return f"UOp({u.op}, {u.dtype!r}, arg={argument_text(u.arg)}{tag}, src=("
 
 
-def _shared(u: UOp) -> dict[UOp, str]:
-    """A name for each node that stands in the text more than once."""
+def _use_counts(nodes: Iterable[UOp]) -> dict[UOp, int]:
+    """How often each node is a source of the given ones."""
     uses: dict[UOp, int] = {}
-    for x in u.toposort():
+    for x in nodes:
         for s in x.src:
             uses[s] = uses.get(s, 0) + 1
-    return {x: "" for x, count in uses.items() if count > 1}
+    return uses
+
+
+def _shared(u: UOp) -> dict[UOp, str]:
+    """A name for each node that stands in the text more than once."""
+    return {x: "" for x, count in _use_counts(u.toposort()).items() if count > 1}
+
+
+# deeper nodes are not indented further, so that the text of a chain grows as the chain does
+_DEEPEST_INDENT = 200
 
 
 def to_python(u: UOp) -> str:
@@ -160,8 +183,9 @@ def to_python(u: UOp) -> str:
         pieces.append(f"{opening}\n")
         pending.append((None, 0, f")){closing}"))
         last = len(x.src) - 1
+        below = min(depth + 2, _DEEPEST_INDENT)
         for place in range(last, -1, -1):
-            pending.append((x.src[place], depth + 2, "," if place == last else ",\n"))
+            pending.append((x.src[place], below, "," if place == last else ",\n"))
     return "".join(pieces)
 
 
@@ -213,7 +237,11 @@ class RenderMethods(Installed):
     """Text forms of a node."""
 
     def render(self, simplify: bool = True, pm=None) -> str:
-        """The node as a formula. `pm` may turn nodes into NOOPs whose arg is their text instead."""
+        """The node as a formula. `pm` may turn nodes into NOOPs whose arg is their text instead.
+
+        >>> (UOp.variable("n", 1, 8) * 2 + 1).render()
+        '(n*2+1)'
+        """
         u = self.simplify() if simplify else self
         if pm is None:
             return to_formula(u)

@@ -28,15 +28,16 @@ def _convert(value, dtype: DType):
 
 
 def fold_cast_of_constant(cast: UOp, c: UOp) -> UOp | None:
-    """`cast(c)` evaluated."""
+    """`cast(c)` evaluated; `c` is first what its own type can hold of it."""
     if isinstance(cast.dtype, PtrDType) or cast.dtype is dtypes.void:
         return None
-    scalar = cast.dtype.scalar()
+    scalar, held = cast.dtype.scalar(), c.dtype.scalar()
     values = c.arg if c.op is Ops.VCONST else (c.arg,)
     if not all(isinstance(v, (bool, int, float)) for v in values):
         return None
     try:
-        converted = tuple(_convert(v, scalar) for v in values)
+        own = [_convert(v, held) for v in values]
+        converted = tuple(None if v is None else _convert(v, scalar) for v in own)
     except OverflowError:
         return None
     if any(v is None for v in converted):
