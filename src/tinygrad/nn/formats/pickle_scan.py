@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
-from typing import Any
 
 # arguments of these are places in the memo
 _MEMO = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "GET", "BINGET", "LONG_BINGET"})
@@ -19,13 +18,28 @@ _REFUSED = frozenset(
 )
 
 
-def scan(stream: Any) -> bytes:
+class _Bounded(io.BufferedReader):
+    """Reads no more than there is: the base class allocates what it is asked for."""
+
+    def __init__(self, raw: io.RawIOBase):
+        here = raw.tell()
+        self._end = raw.seek(0, io.SEEK_END)
+        raw.seek(here)
+        super().__init__(raw, 1 << 16)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """At most `size` bytes."""
+        left = self._end - self.tell()
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
+def scan(stream: io.RawIOBase) -> bytes:
     """The bytes of the pickle at the position of the stream, which moves behind it.
 
     Raises pickle.UnpicklingError where it is damaged or uses an opcode that is refused.
     """
     start, opcodes = stream.tell(), 0
-    buffered = io.BufferedReader(stream, 1 << 16) if isinstance(stream, io.RawIOBase) else stream
+    buffered = _Bounded(stream)
     end = start
     try:
         for opcode, argument, position in pickletools.genops(buffered):
@@ -38,8 +52,7 @@ def scan(stream: Any) -> bytes:
     except (ValueError, AttributeError, TypeError, OverflowError, IndexError) as error:
         raise pickle.UnpicklingError(f"the pickle at {start} is damaged: {error}") from error
     finally:
-        if buffered is not stream:
-            buffered.detach()
+        buffered.detach()
     stream.seek(start)
     data = stream.read(end - start)
     stream.seek(end)
