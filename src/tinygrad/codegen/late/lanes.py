@@ -111,6 +111,7 @@ class LaneExpander:
         self.vector_axes = chosen if wide or ren.supports_float4 else set()
         self.wide = wide
         self.tiles: dict[UOp, Tile] = {}
+        self.positions: dict[tuple, list[int]] = {}
 
     @staticmethod
     def _constant_size(r: UOp) -> int:
@@ -177,7 +178,10 @@ class LaneExpander:
         return Tile((axis_of(r),), None, [UOp.const(r.dtype, i) for i in range(size)])
 
     def _merged_axes(self, tiles: list[Tile]) -> tuple[Axis, ...]:
-        return tuple(sorted({a for t in tiles for a in t.axes}, key=str))
+        found = {t.axes for t in tiles if t.axes}
+        if len(found) <= 1:
+            return found.pop() if found else ()
+        return tuple(sorted({a for axes in found for a in axes}, key=str))
 
     def _coordinates(self, axes: tuple[Axis, ...]):
         """Every coordinate over `axes`, as a dict, the last axis fastest."""
@@ -190,11 +194,6 @@ class LaneExpander:
             position = position * self.size[a] + where[a]
         return tile.nodes[position]
 
-    def _widened(self, tile: Tile, node: UOp, vector: Axis | None) -> UOp:
-        if vector is None or tile.vector == vector:
-            return node
-        return node.broadcast(self.size[vector])
-
     def _spread(self, u: UOp, srcs: list[Tile]) -> Tile:
         """An operation applied element by element."""
         axes = self._merged_axes(srcs)
@@ -203,11 +202,33 @@ class LaneExpander:
             src = tuple(t.nodes[0] for t in srcs)
             return Tile((), None, [u if src == u.src else u.replace(src=src)])
         dtype = u.dtype if vector is None else u.dtype.vec(self.size[vector])
-        nodes = []
-        for where in self._coordinates(axes):
-            src = tuple(self._widened(t, self.at(t, where), vector) for t in srcs)
-            nodes.append(u.replace(dtype=dtype, src=src))
+        columns = [self._column(t, axes, vector) for t in srcs]
+        nodes = [UOp(u.op, dtype, src, u.arg, u.tag) for src in zip(*columns)]
         return Tile(axes, vector, nodes)
+
+    def _column(self, tile: Tile, axes: tuple[Axis, ...], vector: Axis | None) -> list[UOp]:
+        """The nodes of `tile` for every coordinate over `axes`, as wide as `vector` is."""
+        nodes = tile.nodes
+        if vector is not None and tile.vector != vector:
+            nodes = [n.broadcast(self.size[vector]) for n in nodes]
+        if tile.axes == axes:
+            return nodes
+        return [nodes[i] for i in self._positions(tile.axes, axes)]
+
+    def _positions(self, inner: tuple[Axis, ...], axes: tuple[Axis, ...]) -> list[int]:
+        """For every coordinate over `axes`, its place in a tile over some of them."""
+        found = self.positions.get((inner, axes))
+        if found is None:
+            found = [0]
+            for a in axes:
+                step = (
+                    math.prod(self.size[b] for b in inner[inner.index(a) + 1 :])
+                    if a in inner
+                    else 0
+                )
+                found = [at + i * step for at in found for i in range(self.size[a])]
+            self.positions[inner, axes] = found
+        return found
 
     def _after(self, u: UOp, srcs: list[Tile]) -> Tile:
         waits: dict[UOp, None] = {}

@@ -183,6 +183,20 @@ _bool_choices = [
     (_c.where(UPat.const(dtypes.bool, False), _v), lambda c, v: c.logical_not() & v),
 ]
 
+
+def choose_by_less(x: UOp, c: UOp, less: UOp) -> UOp | None:
+    """`x <= c ? c : x` is `x < c ? c : x`: where the two are equal it does not matter which is taken.
+
+    For floats "less or equal" takes two comparisons, since "not greater" is true of a NaN. The zero that is taken
+    may be the other one of 0.0 and -0.0, as with `maximum`.
+    """
+    return less.where(c, x) if less.src[0] is x and less.src[1] is c else None
+
+
+_x, _least = UPat.var("x"), UPat(Ops.CONST, name="c")
+_equal = UPat(Ops.CMPNE, src=(UPat(Ops.CMPNE, src=(_x, _least)), UPat.const(dtypes.bool, True)))
+_less_or_equal = UPat(Ops.OR, src=[UPat(Ops.CMPLT, name="less"), _equal])
+
 _load = UPat(Ops.LOAD, src=(UPat(Ops.INDEX),), allow_any_len=True, name="load")
 _read = UPat.any(_load, _load.cast().named("cast"))
 
@@ -204,6 +218,7 @@ pm_gates = PatternMatcher(
             pull_where_into_gate,
         ),
         *_bool_choices,
+        (_less_or_equal.where(_least, _x), choose_by_less),
     ]
 )
 

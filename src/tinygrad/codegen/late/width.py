@@ -20,6 +20,7 @@ from tinygrad.uop.ops import UOp
 
 # vectors of this many registers are left whole: compilers split them without loss
 _REGISTERS_TOGETHER = 4
+_ELEMENTWISE = frozenset(GroupOp.Elementwise)
 _ACCESSES = (Ops.LOAD, Ops.STORE)
 # ops that become long polynomials, which hold many values at a time
 _LONG = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW)
@@ -53,6 +54,8 @@ class _Splitter:
         self.scalar_alu = self.native == 1
         self.narrow_access = [4, 2] if ren.supports_float4 else []
         self.plans: dict[int, list[int]] = {}
+        # values whose pieces are not those of the plan
+        self.unplanned: set[UOp] = set()
         self.pieces: dict[UOp, list[UOp]] = {}
         self.whole: dict[UOp, UOp] = {}
 
@@ -155,6 +158,7 @@ class _Splitter:
             self.pieces[u] = (
                 [whole.gep(i) for i in range(u.dtype.count)] if self.scalar_alu else [whole]
             )
+            self.unplanned.add(u)
             return
         if u.op is Ops.CAT and len(sizes) == 1:
             self.pieces[u] = [u.replace(src=tuple(self._operand(s) for s in u.src))]
@@ -162,10 +166,26 @@ class _Splitter:
         if len(sizes) == 1 and u.op is Ops.VECTORIZE:
             self.pieces[u] = [rebuilt(u, self.whole)]
             return
+        if u.op in _ELEMENTWISE and self.unplanned.isdisjoint(u.src):
+            self.pieces[u] = self._lane_by_lane(u, scalar, sizes)
+            return
         for size in sizes:
             made.append(self._piece(u, scalar, first, size))
             first += size
         self.pieces[u] = made
+
+    def _lane_by_lane(self, u: UOp, scalar: DType, sizes: list[int]) -> list[UOp]:
+        """The pieces of an operation whose operands are split like itself."""
+        columns: list[list[UOp]] = []
+        for s in u.src:
+            parts = self.pieces.get(s)
+            if parts is None:
+                whole = self.whole[s]
+                parts = [whole.broadcast(n) if n > 1 else whole for n in sizes]
+            columns.append(parts)
+        kinds = [scalar.vec(n) for n in sizes]
+        rows = zip(kinds, zip(*columns))
+        return [UOp(u.op, kind, src, u.arg, u.tag) for kind, src in rows]
 
     def _piece(self, u: UOp, scalar: DType, first: int, size: int) -> UOp:
         if u.op is Ops.CONST:
@@ -180,7 +200,7 @@ class _Splitter:
             return self.select(u.src[0], u.arg[first : first + size])
         if u.op is Ops.CAT:
             return _joined(self._slices(u.src, first, size))
-        if u.op in GroupOp.Elementwise:
+        if u.op in _ELEMENTWISE:
             src = tuple([self.lanes(s, first, size) for s in u.src])
             return UOp(u.op, scalar.vec(size), src, u.arg, u.tag)
         raise RuntimeError(f"cannot split {u.op} of {u.dtype} into vectors of {size}")
