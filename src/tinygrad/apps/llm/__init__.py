@@ -8,6 +8,8 @@ interface of OpenAI's chat completions.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tinygrad.apps.llm.model import (
     Transformer,
     TransformerBlock,
@@ -41,7 +43,8 @@ _FILES = {
 
 models = {short: f"{_HUB}/{repo}/resolve/main/{file}" for short, (repo, file) in _FILES.items()}
 
-model: Transformer | None = None
-tok: SimpleTokenizer | None = None
+# a Transformer and a SimpleTokenizer; who serves them has set them, so that nobody asks for None
+model: Any = None
+tok: Any = None
 bos_id: int | None = None
 eos_id: int = -1

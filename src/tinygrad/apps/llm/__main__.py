@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tinygrad import Tensor
 from tinygrad.apps import llm
-from tinygrad.helpers import TCPServerWithReuse, fetch
+from tinygrad.common.server import TCPServerWithReuse
+from tinygrad.helpers import fetch
 
 
 def load(name: str, max_context: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 from tinygrad import Tensor, TinyJit, UOp, dtypes, nn
 from tinygrad.nn.state import gguf_load, load_state_dict
@@ -99,8 +100,8 @@ class TransformerBlock:
 
     def _heads(self, x: Tensor, count: int, norm: nn.RMSNorm | None) -> Tensor:
         """(B, T, count * d) to (B, count, T, d), normalised over a head or over all of them."""
-        whole = norm is not None and self.qk_norm != self.head_dim
-        if whole:
+        whole = self.qk_norm != self.head_dim
+        if norm is not None and whole:
             x = norm(x)
         x = x.reshape(*x.shape[:2], count, self.head_dim)
         if norm is not None and not whole:
@@ -217,7 +218,7 @@ class Transformer:
                 "at least one must be new and all must fit"
             )
         position = UOp.variable("start_pos", 0, self.max_context - 1)
-        answer = None
+        answer: Any = None
         while start_pos < count:
             step = PROMPT_STEP if count - start_pos >= PROMPT_STEP else 1
             part = Tensor([tokens[start_pos : start_pos + step]], dtype=dtypes.int32).realize()

@@ -11,7 +11,7 @@ import json
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from http.server import BaseHTTPRequestHandler
 
 # a larger request body is refused
@@ -103,7 +103,9 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._send_json(200, gather(list(chunks)))
 
-    def run_model(self, ids: list[int], model_name: str, include_usage=False) -> Iterator[dict]:
+    def run_model(
+        self, ids: list[int], model_name: str, include_usage=False
+    ) -> Generator[dict, None, None]:
         """The chunks of the answer to the prompt `ids`: the role, pieces of text, why it ended and, if wanted, counts."""
         common = {
             "id": f"chatcmpl-{uuid.uuid4().hex}",
@@ -167,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _send_events(self, chunks: Iterator[dict]) -> None:
+    def _send_events(self, chunks: Generator[dict, None, None]) -> None:
         # the length is not known before: the end of the connection is the end of the answer
         self.close_connection = True
         self.send_response(200)

@@ -13,6 +13,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from typing import Any
 
 # kinds of tokens in `tokenizer.ggml.token_type`
 _NORMAL, _BYTE = 1, 6
@@ -189,7 +190,7 @@ class SimpleTokenizer:
         """
         if word in self._normal:
             return [self._normal[word]]
-        pieces: list[str | None] = list(word)
+        pieces: list[Any] = list(word)  # None where a piece was merged into its neighbour
         after = list(range(1, len(pieces) + 1))
         before = list(range(-1, len(pieces) - 1))
         heap: list[tuple[int, int, str, str]] = []
