@@ -13,7 +13,6 @@ import pytest
 from tinygrad import Tensor, TinyJit
 from tinygrad.device import (
     Buffer,
-    Compiled,
     ProfileDeviceEvent,
     ProfileGraphEntry,
     ProfileGraphEvent,
@@ -231,9 +230,7 @@ def test_markers_and_a_real_run(profiling):
     x = Tensor([1.0, 2.0]).realize()
     profile_marker("half")
     (x + 3).realize()
-    found = unpacked(
-        serve.get_profile([*cpu_events, *Buffer.profile_events, *Compiled.profile_events])
-    )
+    found = unpacked(serve.get_profile([*cpu_events, *Buffer.profile_events]))
     (marker,) = found["markers"]
     assert marker["name"] == "half"
     bars = found["tracks"][x.device]
