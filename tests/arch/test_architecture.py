@@ -138,12 +138,3 @@ def test_import_stays_light():
     code = "import sys, tinygrad; print(*[m for m in ('numpy', 'llvmlite', 'z3', 'sqlite3', 'urllib.request', 'tqdm') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == []
-
-
-def test_files_stay_readable():
-    long = [
-        f"{p.relative_to(ROOT)}: {n}"
-        for _, p in modules()
-        if (n := len(p.read_text().splitlines())) > 900
-    ]
-    assert not long, long
