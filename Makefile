@@ -16,7 +16,7 @@ demo: $(STAMP)
 	$(PY) examples/digits.py
 
 test: $(STAMP)
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --dist worksteal
 
 build: $(VENV)/bin/cythonize
 	$(PY) setup.py -q build_ext --inplace
