@@ -10,14 +10,19 @@ import pickle
 import random
 import resource
 import struct
+import sys
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from tinygrad import Tensor
 from tinygrad.nn.onnx import OnnxPBParser, OnnxRunner
 from tinygrad.nn.state import gguf_load, safe_load, tar_extract, torch_load, zip_extract
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from onnx_bytes import field, varint  # noqa: E402
 
 ROUNDS = int(os.getenv("ROUNDS", "30"))
 FIRST = int(os.getenv("SEED", "0"))
@@ -29,22 +34,6 @@ DOCUMENTED = {
     "onnx": (ValueError, EOFError, NotImplementedError, FileNotFoundError),
     "torch": (ValueError, EOFError, zipfile.BadZipFile, tarfile.TarError, pickle.UnpicklingError),
 }
-
-
-def varint(n: int) -> bytes:
-    n &= (1 << 64) - 1
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes([*out, n])
-
-
-def field(number: int, payload: bytes | str | int) -> bytes:
-    if isinstance(payload, int):
-        return varint(number << 3) + varint(payload)
-    data = payload.encode() if isinstance(payload, str) else payload
-    return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def onnx_file() -> bytes:

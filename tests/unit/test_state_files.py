@@ -1,0 +1,188 @@
+"""State files: what breaks a format's rules is refused, saving replaces whole files, kinds decode right."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from tinygrad import Tensor, dtypes
+from tinygrad.nn.state import ggml_data_to_tensor, gguf_load, safe_load, safe_save, torch_load
+
+
+def entry(dtype: str, shape, begin: int, end: int) -> dict:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def written(path, header, data: bytes = b"", length: int | None = None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+    return path
+
+
+# *** safetensors ***
+@pytest.mark.parametrize(
+    ("header", "data", "message"),
+    [
+        ({"a": entry("U8", [4], 0, 4), "b": entry("U8", [4], 2, 6)}, bytes(6), "overlaps"),
+        ({"a": entry("U8", [2], 0, 2), "b": entry("U8", [2], 4, 6)}, bytes(6), "hole"),
+        ({"a": entry("U8", [2], 2, 4)}, bytes(4), "hole"),
+        ({"a": entry("U8", [2], 0, 2)}, bytes(4), "4 bytes follow"),
+        ({"a": entry("U8", [True], 0, 1)}, bytes(1), "whole numbers"),
+        ({"a": entry("U8", [1.0], 0, 1)}, bytes(1), "whole numbers"),
+        ({"a": entry("U8", [-1], 0, 1)}, bytes(1), "whole numbers"),
+        ({"a": entry("F32", [2], 0, 4)}, bytes(4), "needs 8 bytes"),
+        ({"a": entry("F33", [1], 0, 4)}, bytes(4), "unknown dtype"),
+        ({"a": entry(["F32"], [1], 0, 4)}, bytes(4), "unknown dtype"),
+        ({"a": entry("F32", [0, 1 << 40, 1 << 40], 0, 0)}, b"", "no tensor can have"),
+        ({"a": 5}, b"", "needs dtype"),
+        ([], b"", "expected an object"),
+        (b"[" * 100_000, b"", "nested"),
+    ],
+)
+def test_broken_safetensors(tmp_path, header, data, message):
+    with pytest.raises(ValueError, match=message):
+        safe_load(written(tmp_path / "x", header, data))
+
+
+def test_headers_that_do_not_fit(tmp_path):
+    with pytest.raises(ValueError, match="limit"):
+        safe_load(written(tmp_path / "x", {}, length=100_000_001))
+    with pytest.raises(ValueError, match="does not fit"):
+        safe_load(written(tmp_path / "y", {}, length=90))
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    safe_save({"a": Tensor([1.0])}, str(path))
+
+    def fails(self):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Tensor, "_contents", fails)
+    with pytest.raises(OSError, match="no space"):
+        safe_save({"a": Tensor([2.0])}, str(path))
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+    assert safe_load(path)["a"].tolist() == [1.0]
+
+
+def test_saving_what_is_read_from_the_same_file(tmp_path):
+    path = tmp_path / "x"
+    safe_save({"a": Tensor([1.0, 2.0]), "b": Tensor([[1], [2]])}, str(path))
+    old = safe_load(path)
+    safe_save({"b": old["b"], "c": old["a"]}, str(path))
+    assert old["a"].tolist() == [1.0, 2.0]
+    new = safe_load(path)
+    assert list(new) == ["b", "c"]
+    assert new["b"].tolist() == [[1], [2]] and new["c"].tolist() == [1.0, 2.0]
+
+
+# *** PyTorch ***
+def test_checkpoints(tmp_path):
+    torch = pytest.importorskip("torch")
+    base = torch.arange(24, dtype=torch.float32)
+    whole = {
+        "transposed": base.reshape(4, 6).T, "strided": base.reshape(4, 6)[::2, 1::2], "part": base[3:9],
+        "expanded": torch.ones(3, 1).expand(3, 5), "empty": torch.zeros(0, 2), "scalar": torch.tensor(3.0),
+        "half": torch.ones(2).half(), "bool": torch.tensor([True, False]),
+        "parameter": torch.nn.Parameter(torch.ones(2)), "long": torch.arange(3),
+    }  # fmt: skip
+    for modern in (True, False):
+        path = tmp_path / f"{modern}.pt"
+        torch.save(whole, path, _use_new_zipfile_serialization=modern)
+        loaded = torch_load(path)
+        assert loaded.keys() == whole.keys()
+        for name, want in whole.items():
+            assert loaded[name].shape == tuple(want.shape), name
+            np.testing.assert_array_equal(loaded[name].numpy(), want.detach().numpy(), err_msg=name)
+
+
+# *** GGUF ***
+def q2_k(block: np.ndarray) -> list[float]:
+    """One block by the description of the format, number by number."""
+    scale, least = block[80:84].view(np.float16).astype(np.float32)
+    out = []
+    for i in range(256):
+        half, rest = divmod(i, 128)
+        shift, lane = divmod(rest, 32)
+        code = int(block[16 + 32 * half + lane]) >> (2 * shift) & 3
+        pair = int(block[i // 16])
+        out.append(scale * np.float32(pair & 15) * code - least * np.float32(pair >> 4))
+    return out
+
+
+def q3_k(block: np.ndarray) -> list[float]:
+    """One block by the description of the format, number by number."""
+    (scale,) = block[108:110].view(np.float16).astype(np.float32)
+    out = []
+    for i in range(256):
+        half, rest = divmod(i, 128)
+        shift, lane = divmod(rest, 32)
+        code = int(block[32 + 32 * half + lane]) >> (2 * shift) & 3
+        code -= 0 if int(block[lane]) >> (4 * half + shift) & 1 else 4
+        group = i // 16
+        low = int(block[96 + group % 8]) >> (4 * (group // 8)) & 15
+        high = int(block[104 + group % 4]) >> (2 * (group // 4)) & 3
+        out.append(scale * np.float32((low | high << 4) - 32) * code)
+    return out
+
+
+@pytest.mark.parametrize(("kind", "size", "decode"), [(10, 84, q2_k), (11, 110, q3_k)])
+def test_k_blocks(kind, size, decode):
+    data = np.random.default_rng(kind).integers(0, 256, (3, size), dtype=np.uint8)
+    data[:, -3:] = data[:, -1:] = 0x30
+    if kind == 10:
+        data[:, 80:84] = 0x30
+    got = ggml_data_to_tensor(Tensor(data.reshape(-1)), 3 * 256, kind).numpy().reshape(3, 256)
+    np.testing.assert_allclose(got, [decode(block) for block in data], rtol=1e-5, atol=1e-6)
+
+
+def test_all_kinds_against_the_gguf_package():
+    quants = pytest.importorskip("gguf.quants")
+    constants = pytest.importorskip("gguf.constants")
+    for kind in (2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 16, 17, 18, 19, 20, 21, 22, 23, 29, 34, 35):
+        name = constants.GGMLQuantizationType(kind)
+        elements, size = constants.GGML_QUANT_SIZES[name]
+        data = np.random.default_rng(kind).integers(0, 256, 5 * size, dtype=np.uint8)
+        want = quants.dequantize(data, name).reshape(-1)
+        got = ggml_data_to_tensor(Tensor(data), 5 * elements, kind).numpy().reshape(-1)
+        np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=name.name)
+
+
+def gguf(pairs: bytes = b"", count: int = 0, tensors: bytes = b"", number: int = 0) -> Tensor:
+    head = b"GGUF" + struct.pack("<iqq", 3, number, count) + pairs + tensors
+    return Tensor(head + bytes(-len(head) % 32 + 64))
+
+
+def text(s: bytes) -> bytes:
+    return struct.pack("<Q", len(s)) + s
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        text(b"a") + struct.pack("<IQQiQ", 2, 0, 1 << 63, 0, 0),
+        text(b"a") + struct.pack("<IQiQ", 1, 31, 8, 0),
+        text(b"a") + struct.pack("<IQiQ", 1, 1, 31, 0),
+        text(b"a") + struct.pack("<IQiQ", 1, 17, 0, 0),
+        text(b"a") + struct.pack("<I", 200),
+    ],
+)
+def test_broken_gguf(tensors):
+    with pytest.raises((ValueError, EOFError)):
+        gguf_load(gguf(tensors=tensors, number=1))
+
+
+def test_gguf_alignment():
+    key = text(b"general.alignment")
+    with pytest.raises(ValueError, match="alignment"):
+        gguf_load(gguf(pairs=key + struct.pack("<iI", 4, 0), count=1))
+    assert gguf_load(gguf(pairs=key + struct.pack("<iI", 4, 64), count=1))[0] == {
+        "general.alignment": 64
+    }
+
+
+def test_elements_of_a_plain_type():
+    t = ggml_data_to_tensor(Tensor(struct.pack("<2d", 1.5, -2)), 2, 28)
+    assert t.dtype is dtypes.float64 and t.tolist() == [1.5, -2.0]
