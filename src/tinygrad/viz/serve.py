@@ -189,7 +189,9 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         try:
             query = {name: int(values[-1]) for name, values in parse_qs(parts.query).items()}
-            if parts.path in _FILES:
+            if parts.path == "/favicon.ico":  # asked for by browsers; the page has none
+                self._send(204, "image/x-icon", b"")
+            elif parts.path in _FILES:
                 name, kind = _FILES[parts.path]
                 self._send(200, kind, (_PAGE / name).read_bytes())
             else:
