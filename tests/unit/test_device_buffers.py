@@ -92,6 +92,8 @@ def test_devices_may_be_forbidden():
 
 def test_supported_dtypes():
     assert is_dtype_supported(dtypes.float32, "CPU")
+    assert is_dtype_supported(dtypes.bfloat16, "CPU")
+    assert not is_dtype_supported(dtypes.fp8e4m3, "CPU")
     assert is_dtype_supported(dtypes.fp8e4m3, "PYTHON")
     assert not is_dtype_supported(dtypes.fp8e4m3, "A_DEVICE_NOT_INSTALLED")
 
