@@ -153,3 +153,12 @@ def test_arange_of_symbolic_length():
     for n in (1, 2, 7, 50):
         assert Tensor.arange(length.bind(n)).sum().item() == n * (n - 1) // 2
         assert Tensor.arange(length.bind(n) + 1)[:2].tolist() == [0, 1]
+
+
+def test_arrays_asked_to_be_bfloat16_stay_float32():
+    array = np.array([1.2345678, -3.1415926], dtype=np.float32)
+    kept = Tensor(array, dtype=dtypes.bfloat16)
+    assert kept.dtype is dtypes.float32
+    np.testing.assert_array_equal(kept.numpy(), array)
+    assert Tensor(array).cast(dtypes.bfloat16).dtype is dtypes.bfloat16
+    assert Tensor([1.0, 2.0], dtype=dtypes.bfloat16).dtype is dtypes.bfloat16

@@ -116,7 +116,7 @@ class TensorCore(OpMixin, TensorMethods):
         >>> Tensor([1, 2.5]).dtype
         dtypes.float
         """
-        wanted = None if dtype is None else to_dtype(dtype)
+        wanted = None if dtype is None else source.stored_dtype(data, to_dtype(dtype))
         path: Any = data
         if device is None and hasattr(path, "parent") and hasattr(path, "resolve"):
             device = f"{source.FILE_STORAGE}:{path.resolve()}"

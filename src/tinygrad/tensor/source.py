@@ -106,6 +106,17 @@ def array_dtype(array) -> DType:
         ) from None
 
 
+def stored_dtype(data: Any, dtype: DType) -> DType:
+    """The dtype that a tensor of `data` gets where `dtype` is asked for.
+
+    drop-in: NumPy has no bfloat16, and an array asked to be bfloat16 stays at the float32 that stands for it there; a
+    cast afterwards gives the narrow type.
+    """
+    if dtype is dtypes.bfloat16 and is_numpy_ndarray(data):
+        return dtypes.float32
+    return dtype
+
+
 def from_array(array) -> UOp:
     """A NumPy array as it is; the array is kept alive by the buffer. 0-d arrays become constants."""
     dtype = array_dtype(array)
