@@ -27,8 +27,6 @@ from tinygrad.uop.ops import (
     RewriteTrace,
     UOp,
     UPat,
-    _name_cnt,
-    active_rewrites,
     graph_rewrite,
     graph_rewrite_map,
     track_rewrites,
@@ -43,12 +41,7 @@ SEED = random.SystemRandom().randrange(1 << 32)
 PAGE = Path(serve.__file__).parent / "page"
 
 
-@pytest.fixture(autouse=True)
-def recording():
-    for record in (tracked_keys, tracked_ctxs, active_rewrites, _name_cnt):
-        record.clear()
-    with Context(TRACK_MATCH_STATS=2):
-        yield
+pytestmark = pytest.mark.usefixtures("recording")
 
 
 def forget_kernels() -> None:
