@@ -342,27 +342,28 @@ class Buffer:
                 f"can't {what} {self}: it has no memory, call ensure_allocated() first"
             )
 
+    def _fitting(self, mv: memoryview, what: str) -> memoryview:
+        """`mv` as bytes. Raises ValueError for a wrong size, RuntimeError without memory to copy."""
+        flat = mv.cast("B") if mv.nbytes else mv
+        if len(flat) != self.nbytes:
+            raise ValueError(
+                f"size mismatch, can't {what} {self}: it has {self.nbytes} bytes, "
+                f"the memoryview {len(flat)}"
+            )
+        self._require_memory(what)
+        return flat
+
     def copyin(self, mv: memoryview) -> Buffer:
         """Copies host bytes in; `mv` must be contiguous and of exactly `nbytes`."""
-        mv = mv.cast("B") if mv.nbytes else mv
-        if len(mv) != self.nbytes:
-            raise ValueError(
-                f"size mismatch, got {len(mv)} bytes for a buffer of {self.nbytes} bytes ({self})"
-            )
-        self._require_memory("copy into")
-        self.allocator._copyin(self._buf, mv)
+        flat = self._fitting(mv, "copy into")
+        self.allocator._copyin(self._buf, flat)
         return self
 
     def copyout(self, mv: memoryview) -> memoryview:
         """Copies out into `mv`, which must be contiguous, writable and of exactly `nbytes`; returns its flat form."""
-        mv = mv.cast("B") if mv.nbytes else mv
-        if len(mv) != self.nbytes:
-            raise ValueError(
-                f"size mismatch, got room for {len(mv)} bytes, the buffer has {self.nbytes} ({self})"
-            )
-        self._require_memory("copy out of")
-        self.allocator._copyout(mv, self._buf)
-        return mv
+        flat = self._fitting(mv, "copy out of")
+        self.allocator._copyout(flat, self._buf)
+        return flat
 
     def as_buffer(self, allow_zero_copy=False, force_zero_copy=False) -> memoryview:
         """The bytes: a copy, or the memory itself where asked for and the device can show it.

@@ -7,7 +7,6 @@ import random
 import sqlite3
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -273,24 +272,15 @@ def test_counters_and_lines(capsys):
     assert "CPU" in lines[0] and "GFLOPS" in lines[0]
 
 
-def test_threads():
+def test_threads(in_threads):
     """Tensors may be realized from several threads at once."""
-    errors = []
 
     def work(k):
-        try:
-            for i in range(10):
-                x = Tensor([float(k), float(i)]).contiguous()
-                assert ((x + 1) * 2).tolist() == [2.0 * k + 2, 2.0 * i + 2]
-        except BaseException as error:
-            errors.append(error)
+        for i in range(10):
+            x = Tensor([float(k), float(i)]).contiguous()
+            assert ((x + 1) * 2).tolist() == [2.0 * k + 2, 2.0 * i + 2]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    in_threads(work)
 
 
 # ---- kernels kept on disk

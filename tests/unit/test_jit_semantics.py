@@ -3,7 +3,6 @@
 import copy
 import gc
 import pickle
-import threading
 import warnings
 from collections import namedtuple
 from dataclasses import dataclass
@@ -499,21 +498,11 @@ def test_free_and_replan():
             jitted.captured.free_intermediates()
 
 
-def test_captures_in_several_threads():
-    errors = []
-
+def test_captures_in_several_threads(in_threads):
     def work(k):
-        try:
-            jitted = TinyJit(lambda x: ((x + k).contiguous() * 2).realize())
-            for call in range(6):
-                assert jitted(real(float(call))).item() == 2.0 * (call + k)
-            assert len(jitted.captured.jit_cache) == 2
-        except BaseException as error:
-            errors.append(error)
+        jitted = TinyJit(lambda x: ((x + k).contiguous() * 2).realize())
+        for call in range(6):
+            assert jitted(real(float(call))).item() == 2.0 * (call + k)
+        assert len(jitted.captured.jit_cache) == 2
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    in_threads(work)

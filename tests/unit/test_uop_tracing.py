@@ -13,7 +13,6 @@ from tinygrad.uop.ops import (
     TrackedPatternMatcher,
     UOp,
     UPat,
-    _name_cnt,
     active_rewrites,
     graph_rewrite,
     profile_matches,
@@ -27,13 +26,7 @@ from tinygrad.uop.symbolic import sym
 SEED = random.SystemRandom().randrange(1 << 32)
 
 
-@pytest.fixture(autouse=True)
-def recording():
-    for record in (tracked_keys, tracked_ctxs, active_rewrites, _name_cnt):
-        record.clear()
-    with Context(TRACK_MATCH_STATS=2):
-        yield
-
+pytestmark = pytest.mark.usefixtures("recording")
 
 a, b = UOp.variable("a", 0, 10), UOp.variable("b", 1, 7)
 

@@ -6,10 +6,23 @@ variables by arg, the thread id last. Used by the C and LLVM renderers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tinygrad.dtype import PtrDType, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
 THREAD_ID = "core_id"
+
+
+def writer_of(writers: dict[Ops, Callable], u: UOp, language: str) -> Callable:
+    """The function that writes `u`. Raises RuntimeError where the language has none."""
+    writer = writers.get(u.op)
+    if writer is None:
+        raise RuntimeError(
+            f"{language} cannot render {u.op} of {u.dtype} with sources "
+            f"{[(s.op, s.dtype) for s in u.src]}; decompose it before rendering"
+        )
+    return writer
 
 
 def kernel_parameters(uops: list[UOp]) -> list[UOp]:

@@ -22,6 +22,7 @@ from tinygrad.renderer.abi import (
     never_traps,
     parameter_name,
     range_name,
+    writer_of,
 )
 from tinygrad.renderer.narrow import bf16_bits
 from tinygrad.uop.ops import GroupOp, Ops, UOp
@@ -177,13 +178,7 @@ class _Function:
         if u.op in GroupOp.ALU:
             self.values[u] = self._alu(u)
             return
-        handler = _HANDLERS.get(u.op)
-        if handler is None:
-            raise RuntimeError(
-                f"{type(self.ren).__name__} cannot render {u.op} of {u.dtype} with sources "
-                f"{[(s.op, s.dtype) for s in u.src]}; decompose it before rendering"
-            )
-        value = handler(self, u)
+        value = writer_of(_HANDLERS, u, type(self.ren).__name__)(self, u)
         if value is not None:
             self.values[u] = value
 

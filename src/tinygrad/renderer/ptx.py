@@ -22,6 +22,7 @@ from tinygrad.renderer.abi import (
     function_name,
     kernel_parameters,
     parameter_name,
+    writer_of,
 )
 from tinygrad.renderer.narrow import bf16_bits, bfloat16_by_bits, compute_in_float
 from tinygrad.uop.ops import GroupOp, Ops, UOp
@@ -186,13 +187,7 @@ class _Kernel:
             if u.op in GroupOp.ALU:
                 self.values[u] = [self.alu(u)]
                 continue
-            handler = _HANDLERS.get(u.op)
-            if handler is None:
-                raise RuntimeError(
-                    f"PTXRenderer cannot render {u.op} of {u.dtype} with sources "
-                    f"{[(s.op, s.dtype) for s in u.src]}; decompose it before rendering"
-                )
-            made = handler(self, u)
+            made = writer_of(_HANDLERS, u, "PTXRenderer")(self, u)
             if made is not None:
                 self.values[u] = made if isinstance(made, list) else [made]
 

@@ -8,6 +8,7 @@ functions that NumPy and PyTorch users expect. Shapes broadcast, dtypes promote.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 from tinygrad.dtype import (
@@ -423,6 +424,13 @@ class ElementwiseMixin(TensorCore):
         """
         return self._as_float().alu(Ops.SQRT)
 
+    def _through_float32(self, function: Callable[[Self], Self]) -> Self:
+        """`function` of the values as floats; narrow floats are widened for its steps."""
+        x = self._as_float()
+        if x.dtype.itemsize < 4:
+            return function(x.cast(dtypes.float32)).cast(x.dtype)
+        return function(x)
+
     def sin(self) -> Self:
         """Sine of radians.
 
@@ -437,10 +445,7 @@ class ElementwiseMixin(TensorCore):
         >>> Tensor(0.0).cos().item()
         1.0
         """
-        x = self._as_float()
-        if x.dtype.itemsize < 4:
-            return (math.pi / 2 - x.cast(dtypes.float32)).sin().cast(x.dtype)
-        return (math.pi / 2 - x).sin()
+        return self._through_float32(lambda x: (math.pi / 2 - x).sin())
 
     def tan(self) -> Self:
         """Tangent of radians.
@@ -464,10 +469,7 @@ class ElementwiseMixin(TensorCore):
         >>> Tensor(0.0).exp().item()
         1.0
         """
-        x = self._as_float()
-        if x.dtype.itemsize < 4:
-            return (x.cast(dtypes.float32) * (1 / _LN2)).exp2().cast(x.dtype)
-        return (x * (1 / _LN2)).exp2()
+        return self._through_float32(lambda x: (x * (1 / _LN2)).exp2())
 
     def log2(self) -> Self:
         """Binary logarithm; -inf at 0, NaN below.

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Any, Self
 
-from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, sum_acc_dtype, to_dtype
+from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, least_value, sum_acc_dtype, to_dtype
 from tinygrad.gradient import stored_once
 from tinygrad.helpers import IMAGE, WINO, ceildiv, make_tuple, prod
 from tinygrad.tensor import winograd
 from tinygrad.tensor.core import TensorCore
+
+
+def _pool_of(kernel_size, stride) -> tuple[tuple[int, ...], Any, tuple[int, ...]]:
+    """The window, its step (the window itself by default) and the axes it runs along."""
+    kernel = make_tuple(kernel_size, 2)
+    return kernel, kernel if stride is None else stride, tuple(range(-len(kernel), 0))
 
 
 class NetworkMixin(TensorCore):
@@ -89,9 +95,7 @@ class NetworkMixin(TensorCore):
         >>> Tensor.arange(16).reshape(1, 1, 4, 4).float().avg_pool2d().tolist()
         [[[[2.5, 4.5], [10.5, 12.5]]]]
         """
-        kernel = make_tuple(kernel_size, 2)
-        step = kernel if stride is None else stride
-        axes = tuple(range(-len(kernel), 0))
+        kernel, step, axes = _pool_of(kernel_size, stride)
         plain = self._padding_pairs(padding, len(kernel))
         pairs = self._ceil_pairs(plain, kernel, step, dilation) if ceil_mode else plain
         total = self._pad_windows(pairs)._windows(kernel, step, dilation).sum(axes)
@@ -129,11 +133,9 @@ class NetworkMixin(TensorCore):
         >>> Tensor.arange(16).reshape(1, 1, 4, 4).max_pool2d().tolist()
         [[[[5, 7], [13, 15]]]]
         """
-        kernel = make_tuple(kernel_size, 2)
-        step = kernel if stride is None else stride
-        axes = tuple(range(-len(kernel), 0))
+        kernel, step, axes = _pool_of(kernel_size, stride)
         pairs = self._window_pairs(padding, kernel, step, dilation, ceil_mode)
-        windows = self._pad_windows(pairs, dtypes.min(self.dtype))._windows(kernel, step, dilation)
+        windows = self._pad_windows(pairs, least_value(self.dtype))._windows(kernel, step, dilation)
         best = windows.max(axes)
         if not return_indices:
             return best
@@ -163,15 +165,12 @@ class NetworkMixin(TensorCore):
         >>> values.max_unpool2d(places).tolist()
         [[[[0, 0], [0, 4]]]]
         """
-        kernel = make_tuple(kernel_size, 2)
+        kernel, step, _ = _pool_of(kernel_size, stride)
         n = len(kernel)
         if output_size is not None:
             spatial = tuple(output_size[-n:])
         else:
-            steps, gaps = (
-                make_tuple(kernel if stride is None else stride, n),
-                make_tuple(dilation, n),
-            )
+            steps, gaps = make_tuple(step, n), make_tuple(dilation, n)
             pairs = self._padding_pairs(padding, n)
             spatial = tuple(
                 (size - 1) * s - before - after + d * (k - 1) + 1
