@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from tinygrad.dtype import dtypes, float_to_fp8, fp8_to_float
 
 from tinygrad import Tensor
+from tinygrad.dtype import dtypes, float_to_fp8, fp8_to_float
 
 FP8S = list(dtypes.fp8s)
 
@@ -59,10 +59,12 @@ def test_other_types_convert_through_their_value(dtype, source):
     got = x.cast(dtype).contiguous().realize()
     want = rounded(x.cast(dtypes.float32).numpy(), dtype)
     np.testing.assert_array_equal(got.cast(dtypes.float32).numpy(), want)
-    back = [s for s in (dtypes.uint8, dtypes.uint64, dtypes.int32, dtypes.bool, dtypes.float64)]
+    back = (dtypes.uint8, dtypes.uint64, dtypes.int32, dtypes.bool, dtypes.float64)
     for kind in back:
-        np.testing.assert_array_equal(got.cast(kind).cast(dtypes.float64).numpy(),
-                                      (want != 0) if kind is dtypes.bool else want)
+        np.testing.assert_array_equal(
+            got.cast(kind).cast(dtypes.float64).numpy(),
+            (want != 0) if kind is dtypes.bool else want,
+        )
 
 
 @pytest.mark.parametrize("dtype", FP8S)
@@ -95,7 +97,9 @@ def test_constants_padding_and_matmul(dtype):
         rounded([1.5, -0.3, 448.0], dtype) + rounded([0.3], dtype), dtype
     ).tolist()
     assert x.pad((1, 1)).cast(dtypes.float32).tolist()[::4] == [0.0, 0.0]
-    assert Tensor.full((3,), 0.3, dtype=dtype).numpy().tolist() == rounded([0.3] * 3, dtype).tolist()
+    assert (
+        Tensor.full((3,), 0.3, dtype=dtype).numpy().tolist() == rounded([0.3] * 3, dtype).tolist()
+    )
     eye = Tensor.eye(5).cast(dtype).contiguous().realize()
     values = rounded(np.arange(25) - 12, dtype).reshape(5, 5)
     table = Tensor(values).cast(dtype).contiguous().realize()

@@ -179,11 +179,19 @@ class MathMixin:
     # ---- comparisons
 
     def lt(self, x: Operand):
-        """`self < x` as bool."""
+        """`self < x` as bool.
+
+        >>> Tensor([1, 2, 3]).lt(2).tolist()
+        [True, False, False]
+        """
         return self._binop(Ops.CMPLT, x, False)
 
     def gt(self, x: Operand):
-        """`self > x` as bool."""
+        """`self > x` as bool.
+
+        >>> Tensor([1, 2, 3]).gt(2).tolist()
+        [False, False, True]
+        """
         return self._binop(Ops.CMPLT, x, True)
 
     def ne(self, x: Operand):
@@ -199,14 +207,22 @@ class MathMixin:
         return self.ne(x).logical_not()
 
     def le(self, x: Operand):
-        """`self <= x` as bool; False where either is NaN."""
+        """`self <= x` as bool; False where either is NaN.
+
+        >>> Tensor([1, 2, 3]).le(2).tolist()
+        [True, True, False]
+        """
         # the complement of `>` is shorter, but would call NaN <= x true
         if self._is_float():
             return self.lt(x).bitwise_or(self.eq(x))
         return self.gt(x).logical_not()
 
     def ge(self, x: Operand):
-        """`self >= x` as bool; False where either is NaN."""
+        """`self >= x` as bool; False where either is NaN.
+
+        >>> Tensor([1, 2, 3]).ge(2).tolist()
+        [False, True, True]
+        """
         if self._is_float():
             return self.gt(x).bitwise_or(self.eq(x))
         return self.lt(x).logical_not()

@@ -61,7 +61,14 @@ class Tensor(
     training: bool = False
 
     class train(contextlib.ContextDecorator):
-        """Turns training mode on (or off) within a `with` block or a decorated function."""
+        """Turns training mode on (or off) within a `with` block or a decorated function.
+
+        >>> with Tensor.train():
+        ...     Tensor.training
+        True
+        >>> Tensor.training
+        False
+        """
 
         def __init__(self, mode: bool = True):
             self.mode = mode

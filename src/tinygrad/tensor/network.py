@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, least_value, sum_acc_dtype, to_dtype
+from tinygrad.dtype import (
+    DTypeLike,
+    dtypes,
+    least_upper_dtype,
+    least_value,
+    sum_acc_dtype,
+    to_dtype,
+)
 from tinygrad.gradient import stored_once
 from tinygrad.helpers import IMAGE, WINO, ceildiv, make_tuple, prod
 from tinygrad.tensor import winograd

@@ -20,6 +20,15 @@ def tar_extract(t: Tensor) -> dict[str, Tensor]:
     """The files of a tar archive by name, as parts of `t` (copies where the archive is compressed).
 
     Raises tarfile.TarError for what is no archive or a damaged one.
+
+    >>> import io, tarfile
+    >>> buffer = io.BytesIO()
+    >>> with tarfile.open(fileobj=buffer, mode="w") as tar:
+    ...     entry = tarfile.TarInfo("a.txt")
+    ...     entry.size = 2
+    ...     tar.addfile(entry, io.BytesIO(b"hi"))
+    >>> bytes(nn.state.tar_extract(Tensor(buffer.getvalue()))["a.txt"].tolist())
+    b'hi'
     """
     try:
         with tarfile.open(fileobj=TensorIO(t), mode="r:") as archive:
@@ -50,6 +59,13 @@ def zip_extract(t: Tensor) -> dict[str, Tensor]:
     """The files of a zip archive by name: parts of `t` where stored, copies where compressed.
 
     Raises zipfile.BadZipFile for what is no archive or a damaged one.
+
+    >>> import io, zipfile
+    >>> buffer = io.BytesIO()
+    >>> with zipfile.ZipFile(buffer, "w") as archive:
+    ...     archive.writestr("a.txt", "hi")
+    >>> bytes(nn.state.zip_extract(Tensor(buffer.getvalue()))["a.txt"].tolist())
+    b'hi'
     """
     try:
         with zipfile.ZipFile(TensorIO(t), "r") as archive:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
+from typing import Any
 
 # arguments of these are places in the memo
 _MEMO = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "GET", "BINGET", "LONG_BINGET"})
@@ -44,10 +45,11 @@ def scan(stream: io.RawIOBase) -> bytes:
     try:
         for opcode, argument, position in pickletools.genops(buffered):
             opcodes += 1
+            slot: Any = argument
             if opcode.name in _REFUSED:
                 raise pickle.UnpicklingError(f"opcode {opcode.name} at {position} is not allowed")
-            if opcode.name in _MEMO and not 0 <= argument <= opcodes:
-                raise pickle.UnpicklingError(f"memo slot {argument} at {position} is out of reach")
+            if opcode.name in _MEMO and not 0 <= slot <= opcodes:
+                raise pickle.UnpicklingError(f"memo slot {slot} at {position} is out of reach")
             end = buffered.tell()
     except (ValueError, AttributeError, TypeError, OverflowError, IndexError) as error:
         raise pickle.UnpicklingError(f"the pickle at {start} is damaged: {error}") from error

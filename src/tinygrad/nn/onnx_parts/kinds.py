@@ -33,14 +33,16 @@ class AttributeType(enum.IntEnum):
 class Domain(enum.Enum):
     """Operator sets with a name of their own."""
 
+    # of the standard, and of its machine learning and training parts
     ONNX = "ai.onnx"
-    ONNX_ML = "ai.onnx.ml"
-    AI_ONNX_TRAINING = "ai.onnx.training"
-    AI_ONNX_PREVIEW_TRAINING = "ai.onnx.preview.training"
-    MICROSOFT_CONTRIB_OPS = "com.microsoft"
-    MICROSOFT_NCHWC = "com.microsoft.nchwc"
-    MICROSOFT_EXPERIMENTAL = "com.microsoft.experimental"
+    ONNX_ML = f"{ONNX}.ml"
+    AI_ONNX_TRAINING = f"{ONNX}.training"
+    AI_ONNX_PREVIEW_TRAINING = f"{ONNX}.preview.training"
+    # of ONNX Runtime and of PyTorch
     PYTORCH_ATEN = "org.pytorch.aten"
+    MICROSOFT_CONTRIB_OPS = "com.microsoft"
+    MICROSOFT_EXPERIMENTAL = f"{MICROSOFT_CONTRIB_OPS}.experimental"
+    MICROSOFT_NCHWC = f"{MICROSOFT_CONTRIB_OPS}.nchwc"
 
 
 def domain_named(name: str) -> Domain | str:
@@ -118,11 +120,14 @@ def dtype_fallback(dtype: DType, fallback_context: str) -> DType:
     return instead
 
 
+AxisSizes = tuple[str | int, ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class OnnxValue:
     """Description of an input: axes are sizes or names, -1 or "" where nothing is known."""
 
-    shape: tuple[str | int, ...]
+    shape: AxisSizes
     dtype: DType
     is_optional: bool
     is_sequence: bool
@@ -145,6 +150,10 @@ def to_python_const(
     """Input `idx` of operator `op` as Python numbers: bytes for uint8, a number for a scalar, else a list.
 
     What is no tensor passes through unchanged.
+
+    >>> from tinygrad.nn.onnx import to_python_const
+    >>> to_python_const(Tensor([1, 2]), "Reshape", 1)
+    [1, 2]
     """
     if isinstance(t, np.ndarray):
         return t.tobytes() if t.dtype == np.uint8 else t.tolist()

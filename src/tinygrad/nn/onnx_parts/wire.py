@@ -31,7 +31,12 @@ class WireType(enum.IntEnum):
 
 
 class PBBufferedReader(io.BufferedReader):
-    """Reads fields from a 1-d uint8 tensor; `limit` is where the message being read ends."""
+    """Reads fields from a 1-d uint8 tensor; `limit` is where the message being read ends.
+
+    >>> from tinygrad.nn.onnx import PBBufferedReader
+    >>> PBBufferedReader(Tensor(bytes([0x96, 0x01]))).decode_varint()
+    150
+    """
 
     def __init__(self, tensor: Tensor):
         super().__init__(TensorIO(tensor), buffer_size=_CHUNK)
