@@ -14,8 +14,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from tinygrad.device import Buffer, Device
+from tinygrad.device import Buffer
 from tinygrad.dtype import DType
+from tinygrad.engine import sharing
 from tinygrad.engine.graph import (
     apply_graph_to_jit,
     get_input_replace,
@@ -25,7 +26,7 @@ from tinygrad.engine.graph import (
 )
 from tinygrad.engine.jit_args import JitError, Outputs, tensors_in
 from tinygrad.engine.memory import _internal_memory_planner
-from tinygrad.engine.realize import CompiledRunner, ExecItem, ViewOp, _copy_runner
+from tinygrad.engine.realize import CompiledRunner, ExecItem, ViewOp, copy_buffer
 from tinygrad.helpers import JIT, JIT_BATCH_SIZE
 from tinygrad.uop.ops import Ops, UOp
 
@@ -52,7 +53,9 @@ class CapturedJit(Generic[ReturnType]):
     input_count: int = -1  # how many input buffers there are, without views; -1: one for each name
 
     def __post_init__(self) -> None:
-        self.surroundings: list[tuple[weakref.ref, UOp]] = []
+        # tensors whose memory the kernels use: the node and the memory that each had
+        self.surroundings: list[tuple[weakref.ref, UOp, set[Buffer]]] = []
+        self.splits = sharing.splits()
         if self.input_count < 0:
             self.input_count = len(self.expected_names)
         self._start_over()
@@ -106,6 +109,10 @@ class CapturedJit(Generic[ReturnType]):
                 found.add(self.extra_view_inputs[view][0] if view >= 0 else number)
         return found
 
+    def written_by(self, input_buffers: list[Buffer]) -> set[Buffer]:
+        """The bases that a call with these inputs writes to."""
+        return self._written.union([input_buffers[number].base for number in self._updates_inputs])
+
     def _clear_inputs(self) -> None:
         for j, slot in self._input_replace:
             self._jit_cache[j].bufs[slot] = None
@@ -140,12 +147,7 @@ class CapturedJit(Generic[ReturnType]):
                 "pass a clone: x.clone().realize()"
             )
         copy = Buffer(buf.device, buf.size, buf.dtype).ensure_allocated()
-        buf.ensure_allocated()
-        if hasattr(buf.allocator, "_transfer"):
-            dev = Device[buf.device]
-            buf.allocator._transfer(copy._buf, buf._buf, buf.nbytes, src_dev=dev, dest_dev=dev)
-        else:
-            _copy_runner(copy, buf).copy(copy, buf)
+        copy_buffer(copy, buf.ensure_allocated())
         return copy
 
     def _get_ready(self, inputs: list[Buffer], var_vals: dict[str, int]) -> None:

@@ -11,6 +11,7 @@ frozen by contract (arguments that are no tensors, tensors in lists) is warned a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import warnings
@@ -21,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from tinygrad.device import Buffer
 from tinygrad.dtype import DType
+from tinygrad.engine import sharing
 from tinygrad.engine.captured import CapturedJit, split_once
 from tinygrad.engine.graph import (
     GraphException,
@@ -79,6 +81,20 @@ def _live_tensors() -> list[Any]:
     return live_tensors()
 
 
+def _keep_values_of(written: set[Buffer]) -> None:
+    """Whatever is yet to be computed from buffers that are about to be written keeps its value."""
+    from tinygrad.tensor.memory import keep_values_of
+
+    keep_values_of(written)
+
+
+def _written_here(node: UOp) -> bool:
+    """Whether a node is no write of another thread."""
+    from tinygrad.tensor.writes import writer_of
+
+    return writer_of(node) in (None, threading.get_ident())
+
+
 # ---------------------------------------------------------------- the wrapper
 
 
@@ -87,6 +103,12 @@ class TinyJit(Generic[ReturnType]):
 
     `prune`: kernels that don't depend on the inputs run once, at capture. `optimize`: after capture, buffers are laid out
     in as few allocations as possible (see `CapturedJit.replan_buffers_memory_layout` for what that freezes). Results share memory from call to call: clone what has to outlive the next one.
+
+    >>> @TinyJit
+    ... def double(x):
+    ...     return (x * 2).realize()
+    >>> [double(Tensor([i]).realize()).item() for i in range(4)]
+    [0, 2, 4, 6]
     """
 
     def __init__(
@@ -102,12 +124,16 @@ class TinyJit(Generic[ReturnType]):
         self.cnt = 2 if fxn is None else 0
         self._names = ArgumentNames(fxn)
         self._items: list[ExecItem] = []
+        self._optional: list[ExecItem] = []
         self._stand_ins: weakref.WeakKeyDictionary[Buffer, Buffer] = weakref.WeakKeyDictionary()
         self._filled_first: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()
         self._instances: dict[int, TinyJit] = {}
         self._warned: set[int | str] = set()
+        self._known: dict[int, weakref.ref] = {}
         self._is_method = False
         self.capture_thread = 0
+        # one call at a time: a capture has one set of buffers
+        self._lock = threading.RLock()
         if fxn is not None:
             functools.update_wrapper(self, fxn, updated=())
 
@@ -179,6 +205,26 @@ class TinyJit(Generic[ReturnType]):
         bufs = [None if b is None else self.add_buffer(b) for b in ei.bufs]
         self._items.append(ExecItem(ei.ast, bufs, ei.metadata, ei.fixedvars, ei.prg))
 
+    def add_copy(self, dest: Buffer, src: Buffer) -> None:
+        """Records that `dest` holds what `src` held here; left out in the end if nothing uses `dest`."""
+        ast = UOp(Ops.COPY, src.dtype, (UOp(Ops.DEVICE, arg=dest.device),))
+        self.add(ExecItem(ast, [dest, src]).lower())
+        self._optional.append(self._items[-1])
+
+    def _without_idle_copies(self, items: list[ExecItem]) -> list[ExecItem]:
+        """The items but for copies of old values that no item and no result reads."""
+        optional, self._optional = self._optional, []
+        if not optional:
+            return items
+        idle = {id(item): item.bufs[0] for item in optional}
+        used = {b for item in items if id(item) not in idle for b in item.bufs if b is not None}
+        return [item for item in items if id(item) not in idle or idle[id(item)] in used]
+
+    def made_before(self, tensor: Any) -> bool:
+        """Whether a tensor existed when the capture began."""
+        known = self._known.get(id(tensor))
+        return known is not None and known() is tensor
+
     # calling
 
     def __call__(self, *args, **kwargs) -> ReturnType:
@@ -189,6 +235,10 @@ class TinyJit(Generic[ReturnType]):
             )
         if not JIT and self.fxn is not None:
             return self._run_plain(args, kwargs)
+        with self._lock:
+            return self._call(args, kwargs)
+
+    def _call(self, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
         named = self._names.of(args, kwargs)
         # the object of a method is the same in every call of this instance, and is not looked into
         call = gather_inputs(named[1:] if self._is_method else named)
@@ -216,11 +266,9 @@ class TinyJit(Generic[ReturnType]):
         pending = {id(t): t for t in tensors_in(ret)}
         for t in _live_tensors():
             old = before.get(id(t))
-            if (
-                old is not None
-                and old is not t.uop
-                and t.uop.op_in_backward_slice_with_self(Ops.ASSIGN)
-            ):
+            if old is None or old is t.uop or not _written_here(t.uop):
+                continue
+            if t.uop.op_in_backward_slice_with_self(Ops.ASSIGN):
                 pending[id(t)] = t
         if pending:
             first, *rest = pending.values()
@@ -231,6 +279,7 @@ class TinyJit(Generic[ReturnType]):
     def _capture(self, call: CallInputs, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
         self._realize_surroundings()
         before = {id(t): t.uop for t in _live_tensors()}
+        self._known = {id(t): weakref.ref(t) for t in _live_tensors()}
         self._items, self._stand_ins = [], weakref.WeakKeyDictionary()
         self._filled_first = weakref.WeakKeyDictionary()
         self.capture_thread = threading.get_ident()
@@ -242,7 +291,8 @@ class TinyJit(Generic[ReturnType]):
                 self._realize_effects(ret, before)
         finally:
             capturing.remove(self)
-            items, self._items = self._items, []
+            items, self._items = self._without_idle_copies(self._items), []
+            self._known = {}
         if not items and self.captured is not None:
             return ret  # a constant made everything constant: the result is right, and there is nothing to keep
         if not items:
@@ -258,8 +308,11 @@ class TinyJit(Generic[ReturnType]):
     def _realize_surroundings() -> None:
         """Assignments that are still pending would be recorded as if the function made them."""
         pending = [t for t in _live_tensors() if t.uop.op_in_backward_slice_with_self(Ops.ASSIGN)]
-        if pending:
-            pending[0].realize(*pending[1:])
+        for t in pending:
+            # one by one: what can't be computed is somebody else's error, and is raised where it is used
+            if t.uop.op_in_backward_slice_with_self(Ops.ASSIGN):
+                with contextlib.suppress(RuntimeError, AssertionError, ValueError):
+                    t.realize()
 
     def _require_known_variables(self, items: list[ExecItem], call: CallInputs) -> None:
         for item in items:
@@ -289,7 +342,7 @@ class TinyJit(Generic[ReturnType]):
                 f"jit of {self._title()}: {len(unused)} of {len(call.buffers)} input buffers are not used"
             )
         outputs = Outputs(ret, call, set(before))
-        own = self._surroundings(items, inputs, call, before)
+        own = self._surroundings(items, inputs, call, before, outputs.shared_memory())
         made: CapturedJit = CapturedJit(
             ret,
             items,
@@ -362,17 +415,22 @@ class TinyJit(Generic[ReturnType]):
 
     @staticmethod
     def _surroundings(
-        items: list[ExecItem], inputs: list[Buffer], call: CallInputs, before: dict[int, UOp]
-    ) -> list[tuple[weakref.ref, UOp]]:
+        items: list[ExecItem],
+        inputs: list[Buffer],
+        call: CallInputs,
+        before: dict[int, UOp],
+        also: set[Buffer],
+    ) -> list[tuple[weakref.ref, UOp, set[Buffer]]]:
         """Tensors that existed before the call, are no inputs, and whose memory the kernels use."""
-        used = {b.base for item in items for b in item.bufs if b is not None} - {
-            b.base for b in inputs
-        }
+        used = {b.base for item in items for b in item.bufs if b is not None} | also
+        used -= {b.base for b in inputs}
         given = {id(t) for t in call.tensors}
         found = []
         for t in _live_tensors():
-            if id(t) in before and id(t) not in given and not used.isdisjoint(_bases_of(t.uop)):
-                found.append((weakref.ref(t), t.uop))
+            if id(t) not in before or id(t) in given:
+                continue
+            if not used.isdisjoint(bases := _bases_of(t.uop)):
+                found.append((weakref.ref(t), t.uop, bases))
         return found
 
     # replay
@@ -385,6 +443,7 @@ class TinyJit(Generic[ReturnType]):
             raise JitError(
                 explain_mismatch(captured.expected_names, forms, call) or "args mismatch in JIT"
             )
+        _keep_values_of(captured.written_by(call.buffers))
         if call.fixed != captured.fixed or self._surroundings_changed(captured):
             if self.fxn is None:
                 raise JitError(
@@ -399,14 +458,18 @@ class TinyJit(Generic[ReturnType]):
     def _surroundings_changed(captured: CapturedJit) -> bool:
         """Realizes what was assigned since; whether a tensor that the kernels use has other memory now."""
         stale = [
-            (t, node)
-            for ref, node in captured.surroundings
+            (t, bases)
+            for ref, node, bases in captured.surroundings
             if (t := ref()) is not None and t.uop is not node
         ]
-        if not stale:
-            return False
-        stale[0][0].realize(*[t for t, _ in stale[1:]])
-        return any(_bases_of(t.uop) != _bases_of(node) for t, node in stale)
+        if stale:
+            stale[0][0].realize(*[t for t, _ in stale[1:]])
+        if captured.splits != sharing.splits():
+            captured.splits = sharing.splits()
+            stale = [
+                (t, bases) for ref, _, bases in captured.surroundings if (t := ref()) is not None
+            ]
+        return any(_bases_of(t.uop) != bases for t, bases in stale)
 
     def _warn_of_frozen(
         self, captured: list[tuple[int | str, Any]], now: list[tuple[int | str, Any]]
@@ -426,7 +489,7 @@ class TinyJit(Generic[ReturnType]):
                 f"{self._title()} was captured with another value of argument {name} ({type(new).__name__}), "
                 f"which the captured kernels keep using; {remedy}",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from tinygrad.device import Buffer, MultiBuffer
 from tinygrad.dtype import DType
+from tinygrad.engine import sharing
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat, buffers
 
 
@@ -288,9 +289,14 @@ class Outputs:
         numbers = {buf.base: i for i, buf in enumerate(call.buffers)}
         same_object = {id(t): i for i, t in enumerate(call.tensors)}
         self.views: dict[UOp, tuple[int, int]] = {}
+        # results that share memory, by their own nodes, with what the caller knows
+        self.shared: dict[UOp, Buffer | MultiBuffer] = {}
         self.slots: list[_TensorSlot] = []
         for tensor in tensors_in(ret):
             views = _input_views(tensor.uop, numbers)
+            for u in tensor.uop.toposort():
+                if sharing.is_twin(u) and (held := buffers.get(u)) is not None:
+                    self.shared[u] = held
             self.views.update(views)
             is_input = same_object.get(id(tensor))
             own = id(tensor) in known_before and is_input is None
@@ -304,12 +310,19 @@ class Outputs:
         # objects have other ids where they are loaded
         return {k: v for k, v in self.__dict__.items() if k != "_slot_of"}
 
+    def shared_memory(self) -> set[Buffer]:
+        """The bases of memory that results share with somebody."""
+        return {b.base for held in self.shared.values() for b in getattr(held, "bufs", [held])}
+
     def rebuild(self, call: CallInputs) -> Any:
         """The result with new Tensor objects, so that what a caller does to one does not reach the next call."""
         swaps = {
             node: _view_node(node, call.buffers[i], offset, call)
             for node, (i, offset) in self.views.items()
         }
+        for node, held in self.shared.items():
+            given = swaps.get(node)
+            swaps[node] = sharing.share(node, held) if given is None else sharing.share(given)
         return self._copy(self.ret, call, swaps, {})
 
     def _copy(

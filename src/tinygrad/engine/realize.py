@@ -14,7 +14,8 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -340,12 +341,35 @@ def current_capture() -> TinyJit | None:
     return next((jit for jit in capturing if jit.capture_thread == here), None)
 
 
+@contextmanager
+def not_recorded() -> Iterator[None]:
+    """What this thread runs inside is no part of its capture."""
+    capture = current_capture()
+    if capture is None:
+        yield
+        return
+    capturing.remove(capture)
+    try:
+        yield
+    finally:
+        capturing.append(capture)
+
+
 def _copy_runner(dest: Buffer, src: Buffer) -> BufferCopy:
     kinds = {b.device.partition(":")[0] for b in (dest, src)}
     can_transfer = (
         len(kinds) == 1 and hasattr(dest.allocator, "_transfer") and dest.device != src.device
     )
     return (BufferXfer if can_transfer else BufferCopy)(dest.nbytes, dest.device, src.device)
+
+
+def copy_buffer(dest: Buffer, src: Buffer) -> None:
+    """Copies between two allocated buffers of one size and one device, at once and as no part of any schedule."""
+    if hasattr(src.allocator, "_transfer"):
+        dev = Device[src.device]
+        src.allocator._transfer(dest._buf, src._buf, src.nbytes, src_dev=dev, dest_dev=dev)
+    else:
+        _copy_runner(dest, src).copy(dest, src)
 
 
 @dataclass

@@ -231,7 +231,7 @@ def _zeroed_undefined(nodes: Iterable[UOp]) -> set[UOp]:
 def _form_of(sink: UOp) -> _Form:
     """Numbers the buffers by first use and takes the values out of BINDs.
 
-    Raises RuntimeError for a variable with two values: they can't be told apart in one schedule.
+    Raises AssertionError for a variable with two values: they can't be told apart in one schedule.
     """
     names: dict[UOp, UOp] = {}
     bound: dict[UOp, UOp] = {}
@@ -247,9 +247,9 @@ def _form_of(sink: UOp) -> _Form:
         elif u.op is Ops.BIND and u.src[1].op is Ops.CONST:
             variable, value = u.unbind()
             if var_vals.setdefault(variable.expr, value) != value:
-                raise RuntimeError(
-                    f"variable {variable.expr} is bound to {var_vals[variable.expr]} and to {value} in one graph; "
-                    "realize one of them first, or use two variables"
+                raise AssertionError(
+                    f"bind mismatch on {variable.expr}: it has the values {var_vals[variable.expr]} and {value} in one "
+                    "graph; realize one of them first, or use two variables"
                 )
             bound[u] = variable
     form = sink.substitute({**names, **bound}, name="normalize buffer names")

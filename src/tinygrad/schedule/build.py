@@ -168,9 +168,12 @@ class Build:
         if u.op is Ops.BUFFER:
             self.memories[u] = Memory(u, (u.size,))
         elif u.op is Ops.AFTER:
-            base = self.memories[view_base(u.src[0])]
             layout = tuple(upper_bound(size) for size in u.shape)
-            self.memories[u] = Memory(self._after_version(u, base.token), layout)
+            if (written := assigned_in(u)) is not None:
+                token = self.memories[written].token
+            else:
+                token = self._after_version(u, self.memories[view_base(u.src[0])].token)
+            self.memories[u] = Memory(token, layout)
         elif u.op in (Ops.MSELECT, Ops.MSTACK):
             parts = [self.memories[view_base(s)] for s in u.src]
             layout = tuple(upper_bound(size) for size in u.shape)
@@ -361,6 +364,12 @@ class Build:
             exists = conjunction([c for c in (read.exists, inside) if c is not None])
             exprs[read.key] = written.read(u.dtype, indices, exists)
         self.exprs[u] = exprs
+
+
+def assigned_in(after: UOp) -> UOp | None:
+    """The assignment to a part of memory after which an AFTER gives the whole of it."""
+    bases = [view_base(source) for source in after.src[1:]]
+    return next((base for base in bases if base.op is Ops.ASSIGN), None)
 
 
 def custom_store(u: UOp, writes: list[tuple[UOp, UOp | None]]) -> Store:

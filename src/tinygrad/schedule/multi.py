@@ -149,8 +149,13 @@ def lift_custom(u: UOp) -> UOp | None:
     return u.replace(src=tuple(s.src[0] if s.op is Ops.MULTI else s for s in u.src))
 
 
-def lift_after(u: UOp, multi: UOp) -> UOp:
-    return u.replace(src=(multi.src[0], *u.src[1:])).multi(multi.arg)
+def lift_after(u: UOp) -> UOp | None:
+    """What an AFTER waits for happens on all devices."""
+    sharded = next((s for s in u.src if s.op is Ops.MULTI), None)
+    if sharded is None:
+        return None
+    axis = u.src[0].arg if u.src[0].op is Ops.MULTI else None
+    return u.replace(src=tuple(s.src[0] if s.op is Ops.MULTI else s for s in u.src)).multi(axis)
 
 
 def copy_gathered(copy: UOp, multi: UOp) -> UOp:
@@ -300,7 +305,7 @@ pm_multi = PatternMatcher(
         (UPat(Ops.ASSIGN, name="u", custom_early_reject={Ops.MULTI}), lift_assign),
         (UPat(Ops.ALLREDUCE, src=(_multi,), name="u", allow_any_len=True), lift_allreduce),
         (UPat(Ops.CUSTOM_KERNEL, name="u", custom_early_reject={Ops.MULTI}), lift_custom),
-        (UPat(Ops.AFTER, src=(_multi,), name="u", allow_any_len=True), lift_after),
+        (UPat(Ops.AFTER, name="u", custom_early_reject={Ops.MULTI}), lift_after),
         (UPat(Ops.COPY, src=(_multi,), name="copy", allow_any_len=True), copy_gathered),
         (UPat(Ops.COPY, src=(UPat.var("source"), UPat()), name="copy"), copy_from_replica),
         (

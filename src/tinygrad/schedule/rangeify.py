@@ -135,7 +135,7 @@ def replace_tensors(schedule: Schedule) -> None:
                 schedule.becomes[u] = new
                 break
     for u, clean in schedule.cleaned.items():
-        stored = clean in schedule.demand.stages or clean.op is Ops.MSTACK
+        stored = clean in schedule.demand.stages or clean.op in (Ops.MSTACK, Ops.AFTER)
         if stored and u not in schedule.becomes:
             new = replacement.of(clean)
             if new is not None:

@@ -10,6 +10,7 @@ Invariant: `uop` is never mutated, only exchanged for a node of the same shape, 
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
@@ -27,6 +28,9 @@ else:
     TensorMethods = object
 
 _live: dict[int, weakref.ref] = {}
+
+# held while tensors are moved onto other nodes, and while a node is built and its tensor is not known yet
+graph_lock = threading.RLock()
 
 
 def canonicalize_device(device: str | None) -> str:
@@ -52,6 +56,11 @@ def replace_nodes(changes: dict[UOp, UOp], name: str | None = None) -> None:
     """Exchanges nodes in the graphs of all live tensors."""
     if not changes:
         return
+    with graph_lock:
+        _replace_nodes(changes, name)
+
+
+def _replace_nodes(changes: dict[UOp, UOp], name: str | None) -> None:
     tensors = live_tensors()
     roots = list(dict.fromkeys(t.uop for t in tensors))
     direct = {u: changes[u] for u in roots if u in changes}
@@ -169,15 +178,15 @@ class TensorCore(OpMixin, TensorMethods):
 
     def _lift(self, build: Callable[..., UOp], *others: TensorCore) -> Self:
         """The tensor of `build(self.uop, *others.uop)`; it wants a gradient if an input does."""
-        node = build(self.uop, *[t.uop for t in others])
+        flags = (self.requires_grad, *[t.requires_grad for t in others])
+        with graph_lock:
+            node = build(self.uop, *[t.uop for t in others])
+            made = self._wrap(node, any_requires_grad(*flags) if others else self.requires_grad)
         if (note := _METADATA.get()) is not None and node not in all_metadata:
             # equal constants are one node, which belongs to no call
             if node.op not in GroupOp.Movement or node.base.op is not Ops.CONST:
                 all_metadata[node] = (note,)
-        if not others:
-            return self._wrap(node, self.requires_grad)
-        flags = (self.requires_grad, *[t.requires_grad for t in others])
-        return self._wrap(node, any_requires_grad(*flags))
+        return made
 
     # ---- what the mixins ask for
 
@@ -202,14 +211,25 @@ class TensorCore(OpMixin, TensorMethods):
 
     @property
     def shape(self) -> tuple[sint, ...]:
+        """The length of every axis; a symbolic length is a UOp.
+
+        >>> Tensor([[1, 2, 3]]).shape
+        (1, 3)
+        """
         return self.uop.shape
 
     @property
     def device(self) -> str | tuple[str, ...]:
+        """Where the tensor lives: a device name, or one name for each shard."""
         return self.uop.device
 
     @property
     def dtype(self) -> DType:
+        """The type of one element.
+
+        >>> Tensor([1.5]).dtype
+        dtypes.float
+        """
         return self.uop.dtype
 
     # ---- Python protocol

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tinygrad.device import Buffer, Device
 from tinygrad.dtype import ConstType, DTypeLike, _to_np_dtype, dtypes, to_dtype
+from tinygrad.engine import sharing
 from tinygrad.helpers import prod
 from tinygrad.schedule.storage import one_run
 from tinygrad.tensor import writes
-from tinygrad.tensor.core import TensorCore, canonical_devices, live_tensors, replace_nodes
+from tinygrad.tensor.core import (
+    TensorCore,
+    canonical_devices,
+    graph_lock,
+    live_tensors,
+    replace_nodes,
+)
 from tinygrad.tensor.creation import is_blank
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
@@ -73,6 +80,67 @@ def _reachable(changes: dict[UOp, UOp]) -> dict[UOp, UOp]:
     return {old: new for old, new in changes.items() if old in met}
 
 
+def keep_old_values(roots: list[UOp]) -> list[UOp]:
+    """Sees to it that what is yet to be computed from memory that `roots` overwrite keeps its value.
+
+    What lies in memory is copied. What is only written and overwritten by `roots` is computed with them: the result is
+    `roots` with the tensors that need it.
+    """
+    roots = list(roots)
+    while (readers := writes.old_readers(roots)) is not None:
+        if memory := readers.in_memory():
+            _read_copies(readers, memory)
+        else:
+            roots += dict.fromkeys(t.uop for t in readers.tensors)
+    _part_shared(sharing.part(sharing.written_memory(roots)))
+    return roots
+
+
+def keep_values_of(written: set[Buffer]) -> None:
+    """As `keep_old_values`, for buffers that are written by something other than assignments."""
+    with graph_lock:
+        if (readers := writes.readers_of_memory(written)) is not None:
+            _read_copies(readers, readers.in_memory())
+        _part_shared(sharing.part(sharing.nodes_of_memory(written)))
+
+
+def _read_copies(readers: writes.OldReaders, memory: list[UOp]) -> None:
+    """Lets the readers read copies of `memory`, made now.
+
+    A capture under way has to repeat the copy for tensors that it made itself, and for them only.
+    """
+    from tinygrad.engine.realize import current_capture
+
+    capture = current_capture()
+    inside = capture is not None and not all(capture.made_before(t) for t in readers.tensors)
+    copies = {node: writes.like(node) for node in memory}
+    for node, copy in copies.items():
+        _copy_memory(node, copy, inside)
+    readers.read_from(copies)
+
+
+def _part_shared(copies: list[tuple[UOp, UOp]]) -> None:
+    """Makes the copies that `sharing.part` asks for."""
+    for source, target in copies:
+        _copy_memory(source, target, sharing.born_in_capture(target))
+
+
+def _copy_memory(source: UOp, target: UOp, repeated: bool) -> None:
+    """Fills the memory of one BUFFER node from that of another of the same size.
+
+    `repeated`: the capture under way does so too, each time that it is launched, if it uses the copy.
+    """
+    from tinygrad.engine.realize import copy_buffer, current_capture
+
+    parts = [getattr(u.buffer, "bufs", [u.buffer]) for u in (target, source)]
+    for to, origin in zip(*parts):
+        if not origin.is_allocated():
+            continue
+        copy_buffer(to.ensure_allocated(), origin)
+        if repeated:
+            current_capture().add_copy(to, origin)
+
+
 class MemoryMixin(TensorCore):
     """Realization, assignment, transfer and reading."""
 
@@ -91,14 +159,18 @@ class MemoryMixin(TensorCore):
         """
         from tinygrad.engine.schedule import complete_create_schedule_with_vars
 
-        self._run_due_writes([t.uop for t in (self, *lst)])
-        together = UOp.sink(*[t.uop for t in (self, *lst)])
-        # what no tensor can see any more must not be held while memory is planned
-        changes, items, var_vals = complete_create_schedule_with_vars(
-            together, lambda found: _reachable(_visible_changes(found, together.src))
-        )
-        replace_nodes(changes, name="Apply Schedule Map")
-        return items, var_vals
+        with graph_lock:
+            roots = keep_old_values([t.uop for t in (self, *lst)])
+            together = UOp.sink(*roots)
+
+            def visible(found: dict[UOp, UOp]) -> dict[UOp, UOp]:
+                # what no tensor can see any more must not be held while memory is planned
+                seen = _reachable(_visible_changes(found, together.src))
+                return sharing.owned_changes(seen, together)
+
+            changes, items, var_vals = complete_create_schedule_with_vars(together, visible)
+            replace_nodes(changes, name="Apply Schedule Map")
+            return items, var_vals
 
     def schedule(self, *lst: Self) -> list[ExecItem]:
         """As `schedule_with_vars`, for graphs without symbolic variables.
@@ -124,18 +196,12 @@ class MemoryMixin(TensorCore):
         """
         from tinygrad.engine.realize import run_schedule
 
-        self._run_due_writes([t.uop for t in (self, *lst)])
-        pending = [t for t in (self, *lst) if not t._is_in_place()]
-        if pending:
-            items, var_vals = pending[0].schedule_with_vars(*pending[1:])
-            run_schedule(items, var_vals, do_update_stats=do_update_stats)
+        with graph_lock:
+            pending = [t for t in (self, *lst) if not t._is_in_place()]
+            if pending:
+                items, var_vals = pending[0].schedule_with_vars(*pending[1:])
+                run_schedule(items, var_vals, do_update_stats=do_update_stats)
         return self
-
-    @staticmethod
-    def _run_due_writes(roots: list[UOp]) -> None:
-        """Runs the writes through views that `roots` have to see."""
-        while due := writes.take_due(roots):
-            due[0].realize(*due[1:])
 
     def _is_in_place(self) -> bool:
         """Whether there is nothing to compute: the node is a buffer or a plain view of one."""
@@ -191,11 +257,11 @@ class MemoryMixin(TensorCore):
                 f"assign needs one dtype, got {self.dtype} and {value.dtype}: use .cast()"
             )
         # a constant has no memory that another tensor could see: the value gets memory of its own
-        fixed = self.uop.base.op is Ops.CONST
-        through_view = writes.is_view(self.uop)
-        self.uop = value.uop.contiguous() if fixed else self.uop.assign(value.uop)
-        if through_view and not fixed:
-            writes.keep(self)
+        with graph_lock:
+            if self.uop.base.op is Ops.CONST:
+                self.uop = value.uop.contiguous()
+            else:
+                writes.write(self, value.uop)
         return self
 
     def clone(self) -> Self:
@@ -310,6 +376,8 @@ class MemoryMixin(TensorCore):
             )
         view = run.base
         whole = view.src[0].buffer.ensure_allocated()
+        if (readers := writes.readers_of_memory({whole.base})) is not None:
+            readers.tensors[0].realize(*readers.tensors[1:])
         size, offset = view.arg
         part = whole.view(size, self.dtype, offset * whole.dtype.itemsize).ensure_allocated()
         part.copyin(value._contents())

@@ -1,60 +1,193 @@
-"""Writes through views that nobody holds: `t[1:3].assign(x)` must reach `t`.
+"""What a write to memory does to everybody else who can see that memory.
 
-An assignment is a node of the view's tensor, and that tensor is often gone by the next line. So each
-write to a view is kept here until it has run, and runs before anything that reads its memory.
-Called by `memory`.
+In: an assignment, or the graphs that are about to be computed. Three kinds of tensors know the memory that is written:
+
+- views of it (chains of movement operations, bitcasts, detach) are the same elements: they show the write;
+- values computed from it (`y = a + 1`, not computed yet) mean what it held when they were built: they go on reading a copy;
+- results that turned out to be the very elements of it (`a + 0`) share it until then: see `engine.sharing`.
+
+Invariant: every live view of written memory is a view of its newest state. Called by `memory`.
 """
 
 from __future__ import annotations
 
-from tinygrad.tensor.core import TensorCore
-from tinygrad.uop.ops import GroupOp, Ops, UOp
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
-_waiting: list[TensorCore] = []
+from tinygrad.device import Buffer, MultiBuffer
+from tinygrad.engine.sharing import VIEWS, parts_of
+from tinygrad.tensor.core import TensorCore, live_tensors
+from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers
+
+# a state of memory that has a place of its own before, or once, it is computed
+_MEMORY = frozenset({Ops.BUFFER, Ops.MULTI, Ops.ASSIGN, Ops.AFTER, Ops.MSTACK, Ops.MSELECT})
+_MADE_MEMORY = frozenset({Ops.CONTIGUOUS, Ops.COPY})
 
 
-def is_view(node: UOp) -> bool:
-    """Whether `node` shows part of, or reorders, the memory of another node."""
-    return node.op in GroupOp.Movement or node.op is Ops.BITCAST
+# ---------------------------------------------------------------- views
 
 
-def _memory(node: UOp) -> UOp:
-    """The node below all views."""
-    while is_view(node):
+def split(node: UOp) -> tuple[list[UOp], UOp]:
+    """The views on top of a state of memory, outermost first, and that state."""
+    views = []
+    while node.op in VIEWS:
+        views.append(node)
+        node = node.src[0]
+    return views, node
+
+
+def state_of(node: UOp) -> UOp:
+    """The state of memory that a view shows."""
+    while node.op in VIEWS:
         node = node.src[0]
     return node
 
 
-def keep(written: TensorCore) -> None:
-    """Remembers a tensor whose node assigns to a view."""
-    _waiting.append(written._wrap(written.uop, False))
+def _on(views: list[UOp], state: UOp) -> UOp:
+    """The views, outermost first, of another state of the same shape."""
+    for view in reversed(views):
+        state = view.replace(src=(state, *view.src[1:]))
+    return state
 
 
-def take_due(roots: list[UOp]) -> list[TensorCore]:
-    """The writes that must run before `roots` are computed, oldest first; they wait no longer.
-
-    Writes that are part of `roots` run with them.
-    """
-    if not _waiting:
-        return []
-    # a write that has run is a buffer by now
-    _waiting[:] = [t for t in _waiting if any(u.op is Ops.ASSIGN for u in _views_of(t.uop))]
-    inside = UOp.sink(*roots).toposort()
-    due = []
-    for t in list(_waiting):
-        assign = next(u for u in _views_of(t.uop) if u.op is Ops.ASSIGN)
-        if assign in inside:
+def write(target: TensorCore, value: UOp) -> None:
+    """Makes `target`, and every live view of the memory below it, show `value` in its place."""
+    views, state = split(target.uop)
+    done = target.uop.assign(value)
+    partly = any(view.op is not Ops.RESHAPE for view in views)
+    if partly:
+        newest = state.after(done)
+    else:
+        newest = done if done.shape == state.shape else done.reshape(state.shape)
+    _writers[done] = threading.get_ident()
+    before = target.uop
+    for tensor in _views_of(state, partly):
+        if tensor is target:
             continue
-        if _memory(assign.src[0]) in inside:
-            due.append(t)
-    _waiting[:] = [t for t in _waiting if not any(t is d for d in due)]
-    return due
+        seen, _ = split(tensor.uop)
+        tensor.uop = done if tensor.uop is before and not partly else _on(seen, newest)
+    target.uop = _on(views, newest) if partly else done
 
 
-def _views_of(node: UOp) -> list[UOp]:
-    """`node` and what lies below its views."""
-    chain = [node]
-    while is_view(node):
-        node = node.src[0]
-        chain.append(node)
-    return chain
+# assignment -> the thread that made it
+_writers: WeakKeyDictionary[UOp, int] = WeakKeyDictionary()
+
+
+def writer_of(node: UOp) -> int | None:
+    """The thread whose write a view shows; None where it shows none that is yet to run."""
+    state = state_of(node)
+    if state.op is Ops.AFTER:
+        state = state_of(state.src[-1])
+    return _writers.get(state)
+
+
+def _views_of(state: UOp, partly: bool) -> list[TensorCore]:
+    """The live tensors that show `state`.
+
+    Equal computations are one node. So where the state is yet to be computed, a tensor that is the whole of it may have
+    come by it on its own, and goes along only with writes to a part, which nobody could see otherwise.
+    """
+    if state.op in _MEMORY:
+        return [t for t in live_tensors() if t.uop is state or state_of(t.uop) is state]
+    if state.op in _MADE_MEMORY:
+        found = [t for t in live_tensors() if state_of(t.uop) is state]
+        return found if partly else [t for t in found if t.uop is not state]
+    return []
+
+
+# ---------------------------------------------------------------- values of before
+
+
+@dataclass(frozen=True)
+class OldReaders:
+    """Live tensors that are yet to be computed from memory that is about to be replaced.
+
+    `path`: the nodes between them and the `replaced` states, sources first.
+    """
+
+    tensors: list[TensorCore]
+    path: list[UOp]
+    replaced: set[UOp]
+
+    def in_memory(self) -> list[UOp]:
+        """The BUFFER nodes that are read, where all that is replaced has been computed; else nothing."""
+        met = {s for u in self.path for s in u.src if s in self.replaced}
+        found: dict[UOp, None] = {}
+        for state in met:
+            whole = state.src[0] if state.op is Ops.MULTI else state
+            parts = whole.src if whole.op is Ops.MSTACK else (whole,)
+            if any(u.op is not Ops.BUFFER for u in parts):
+                return []
+            found.update(dict.fromkeys(parts))
+        return list(found)
+
+    def read_from(self, copies: dict[UOp, UOp]) -> None:
+        """Lets the tensors read `copies` instead of the buffers."""
+        new = {s: s.substitute(copies) for u in self.path for s in u.src if s in self.replaced}
+        for u in self.path:
+            made = u.replace(src=tuple([new.get(s, s) for s in u.src]))
+            if (note := all_metadata.get(u)) is not None:
+                all_metadata.setdefault(made, note)
+            new[u] = made
+        for t in self.tensors:
+            t.uop = new[t.uop]
+
+
+def old_readers(roots: Iterable[UOp]) -> OldReaders | None:
+    """Who is yet to be computed from what the assignments in `roots` will replace."""
+    together = UOp.sink(*roots)
+    if not together.op_in_backward_slice_with_self(Ops.ASSIGN):
+        return None
+    order = together.toposort()
+    writes = {u for u in order if u.op is Ops.ASSIGN}
+    replaced = {state_of(u.src[0]) for u in writes}
+    # what will be in memory of its own is read from there
+    stored = {u for u in order if u.op in _MADE_MEMORY} | {state_of(u) for u in together.src}
+    return _readers(replaced, writes | (stored - replaced), set(together.src))
+
+
+def _readers(replaced: set[UOp], writes: set[UOp], known: set[UOp]) -> OldReaders | None:
+    """Live tensors, not of `known` nodes, computed from a state in `replaced` in another way than through `writes`."""
+    waiting = [t for t in live_tensors() if t.uop not in known and not _is_view(t.uop)]
+    if not waiting:
+        return None
+
+    def goes_on(u: UOp) -> bool:
+        if u in replaced or u in writes:
+            return False
+        return u.op is not Ops.AFTER or not any(s in writes for s in u.src)
+
+    path: dict[UOp, None] = {}
+    for u in UOp.sink(*dict.fromkeys(t.uop for t in waiting)).toposort(goes_on):
+        if u.op is not Ops.SINK and goes_on(u) and any(s in replaced or s in path for s in u.src):
+            path[u] = None
+    tensors = [t for t in waiting if t.uop in path]
+    return OldReaders(tensors, list(path), replaced) if tensors else None
+
+
+def _is_view(node: UOp) -> bool:
+    """Whether a node shows memory as it is, so that there is nothing to keep of what it showed."""
+    state = state_of(node)
+    if state.op is Ops.MULTI:
+        state = state_of(state.src[0])
+    return state.op in (Ops.BUFFER, Ops.CONST, Ops.MSTACK, Ops.MSELECT)
+
+
+def readers_of_memory(written: set[Buffer]) -> OldReaders | None:
+    """Who is yet to be computed from buffers that are about to be overwritten."""
+    waiting = [t for t in live_tensors() if not _is_view(t.uop)]
+    if not waiting:
+        return None
+    order = UOp.sink(*dict.fromkeys(t.uop for t in waiting)).toposort()
+    replaced = {u for u in order if u.op is Ops.BUFFER and not written.isdisjoint(parts_of(u))}
+    return _readers(replaced, set(), set()) if replaced else None
+
+
+def like(node: UOp) -> UOp:
+    """A BUFFER node of its own, with memory as that of `node`."""
+    made = node.replace(src=(UOp.unique(), *node.src[1:]))
+    kind = MultiBuffer if isinstance(node.device, tuple) else Buffer
+    buffers[made] = kind(node.device, node.arg, node.dtype.base)
+    return made
