@@ -121,6 +121,7 @@ def dtype_fallback(dtype: DType, fallback_context: str) -> DType:
 
 
 AxisSizes = tuple[str | int, ...]
+ValueNames = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,8 +140,8 @@ class OnnxNode:
 
     op: str
     opset_id: OpSetId
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    inputs: ValueNames
+    outputs: ValueNames
     opts: dict[str, Any]
 
 
