@@ -387,26 +387,26 @@ class dtypes:
     @staticmethod
     @functools.cache
     def min(dtype: DType) -> Any:
-        """The least value of the type: an int, False, or -inf (-448 for fp8e4m3, which has none).
+        """The least value of the type: an int, False, or -inf.
 
         >>> dtypes.min(dtypes.int8), dtypes.min(dtypes.float32)
         (-128, -inf)
         """
         if dtypes.is_int(dtype):
             return 0 if dtypes.is_unsigned(dtype) else -(1 << (_bit_width(dtype) - 1))
-        return -_greatest_float(dtype) if dtypes.is_float(dtype) else False
+        return -math.inf if dtypes.is_float(dtype) else False
 
     @staticmethod
     @functools.cache
     def max(dtype: DType) -> Any:
-        """The greatest value of the type: an int, True, or inf (448 for fp8e4m3, which has none).
+        """The greatest value of the type: an int, True, or inf.
 
         >>> dtypes.max(dtypes.int8), dtypes.max(dtypes.float32)
         (127, inf)
         """
         if dtypes.is_int(dtype):
             return (1 << (_bit_width(dtype) - (0 if dtypes.is_unsigned(dtype) else 1))) - 1
-        return _greatest_float(dtype) if dtypes.is_float(dtype) else True
+        return math.inf if dtypes.is_float(dtype) else True
 
     @staticmethod
     def finfo(dtype: DType) -> tuple[int, int]:
@@ -694,14 +694,18 @@ _FP8_FORMAT = {
 }
 
 
-def _greatest_float(dtype: DType) -> float:
-    """The greatest value of a float type: infinity where it has one, for it is lost in the others."""
-    layout = _FP8_FORMAT.get(dtype.scalar().name)
-    return (
-        math.inf
-        if layout is None or layout[2] is not None
-        else fp8_to_float(layout[1], dtype.scalar())
-    )
+def least_value(dtype: DType) -> Any:
+    """What no value of the type is below: `dtypes.min`, but -448 for fp8e4m3, which holds no infinity."""
+    scalar = dtype.scalar()
+    layout = _FP8_FORMAT.get(scalar.name)
+    if layout is None or layout[2] is not None:
+        return dtypes.min(scalar)
+    return -fp8_to_float(layout[1], scalar)
+
+
+def greatest_value(dtype: DType) -> Any:
+    """What no value of the type is above: `dtypes.max`, but 448 for fp8e4m3, which holds no infinity."""
+    return -least_value(dtype) if dtypes.is_float(dtype) else dtypes.max(dtype.scalar())
 
 
 def float_to_fp8(x: float, dtype: DType) -> int:

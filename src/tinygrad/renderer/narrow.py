@@ -46,8 +46,8 @@ def compute_in_float(types: tuple[DType, ...]) -> PatternMatcher:
     arithmetic = tuple(GroupOp.ALU - {Ops.WHERE, *_COMPARES})
     return PatternMatcher(
         [
-            (UPat(arithmetic, name="x"), widen_arithmetic),
-            (UPat(_COMPARES, name="x"), widen_compare),
+            (UPat(arithmetic, types, name="x"), widen_arithmetic),
+            (UPat(_COMPARES, src=(UPat(dtype=types), UPat()), name="x"), widen_compare),
         ]
     )
 
@@ -81,7 +81,10 @@ def _double_to_narrow(x: UOp) -> UOp | None:
 
 
 # x86 converts float64 to float16 only through a runtime library, or by rounding twice
-round_double_once = PatternMatcher([(UPat(Ops.CAST, name="x"), _double_to_narrow)])
+_NARROW = (dtypes.float16, dtypes.bfloat16, *dtypes.fp8s)
+round_double_once = PatternMatcher(
+    [(UPat(Ops.CAST, _NARROW, src=(UPat(dtype=dtypes.float64),), name="x"), _double_to_narrow)]
+)
 
 
 def _bfloat16_cast(x: UOp) -> UOp | None:
@@ -102,7 +105,12 @@ def _bfloat16_cast(x: UOp) -> UOp | None:
     return stored.cast(_like(dtypes.uint16, x)).bitcast(x.dtype)
 
 
-bfloat16_by_bits = PatternMatcher([(UPat(Ops.CAST, name="x"), _bfloat16_cast)])
+bfloat16_by_bits = PatternMatcher(
+    [
+        (UPat(Ops.CAST, dtypes.bfloat16, name="x"), _bfloat16_cast),
+        (UPat(Ops.CAST, src=(UPat(dtype=dtypes.bfloat16),), name="x"), _bfloat16_cast),
+    ]
+)
 
 
 def _fp8_layout(dt: DType) -> tuple[int, int, int, int]:
@@ -165,7 +173,12 @@ def _fp8_cast(x: UOp) -> UOp | None:
     return code.cast(byte).bitcast(x.dtype)
 
 
-fp8_by_bits = PatternMatcher([(UPat(Ops.CAST, name="x"), _fp8_cast)])
+fp8_by_bits = PatternMatcher(
+    [
+        (UPat(Ops.CAST, dtypes.fp8s, name="x"), _fp8_cast),
+        (UPat(Ops.CAST, src=(UPat(dtype=dtypes.fp8s),), name="x"), _fp8_cast),
+    ]
+)
 
 
 def _float_to_unsigned(x: UOp) -> UOp | None:
@@ -185,4 +198,6 @@ def _float_to_unsigned(x: UOp) -> UOp | None:
     return (source < limit).where(whole, rest ^ rest.const_like(-(2**63))).cast(x.dtype)
 
 
-unsigned_by_signed = PatternMatcher([(UPat(Ops.CAST, name="x"), _float_to_unsigned)])
+unsigned_by_signed = PatternMatcher(
+    [(UPat(Ops.CAST, dtypes.uints, src=(UPat(dtype=dtypes.floats),), name="x"), _float_to_unsigned)]
+)

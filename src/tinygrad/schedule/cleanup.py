@@ -6,7 +6,7 @@ memory, long reductions in two steps.
 
 from __future__ import annotations
 
-from tinygrad.dtype import dtypes
+from tinygrad.dtype import dtypes, least_value
 from tinygrad.helpers import SPLIT_REDUCEOP, getenv, prod
 from tinygrad.schedule.demand import put_views, split_views
 from tinygrad.schedule.indexing import axis_runs, is_one, same_size
@@ -54,7 +54,7 @@ def fold_reduce(reduce: UOp) -> UOp | None:
     """A reduction over nothing is the neutral element; axes of one element need no reduction."""
     source, (op, axes) = reduce.src[0], reduce.arg
     if is_empty(source) and not is_empty(reduce):
-        neutral = {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtypes.min(reduce.dtype)}[op]
+        neutral = {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: least_value(reduce.dtype)}[op]
         return reduce.const_like(neutral)
     kept = tuple(axis for axis in axes if not is_one(source.shape[axis]))
     if len(kept) == len(axes):

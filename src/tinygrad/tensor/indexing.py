@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from tinygrad.dtype import ConstType, dtypes
+from tinygrad.dtype import ConstType, dtypes, greatest_value, least_value
 from tinygrad.helpers import ceildiv, prod
 from tinygrad.tensor.core import TensorCore, broadcast_shapes
 from tinygrad.tensor.memory import is_storage
@@ -209,6 +209,7 @@ class IndexingMixin(TensorCore):
         flat_index: Any = None
         for axis, size in zip(axes, sizes):
             index = picks[axis].to(device) if isinstance(device, str) else picks[axis]
+            index = index._as_positions()
             index = (index < 0).where(index + size, index)._broadcast_to(shape)
             inside = (index >= 0) & (index < size) if len(axes) > 1 else None
             index = index if inside is None else inside.where(index, size * prod(sizes))
@@ -221,6 +222,15 @@ class IndexingMixin(TensorCore):
             order = [*range(n, n + at), *range(n), *range(n + at, result.ndim)]
             result = result.permute(order)
         return result
+
+    def _as_positions(self) -> Self:
+        """Positions in a type that compares exactly with others: uint64 has none in common with int.
+
+        Those that int64 cannot hold become the largest it holds, which is out of range too.
+        """
+        if self.dtype is not dtypes.uint64:
+            return self
+        return self.minimum(dtypes.max(dtypes.int64)).cast(dtypes.int64)
 
     def _take_rows(self, index: TensorCore) -> Self:
         """`self[index]` along the first axis; rows out of range are zero. Differentiable."""
@@ -351,7 +361,7 @@ class IndexingMixin(TensorCore):
         index = index.to(self.device) if isinstance(self.device, str) else index
         cut = tuple(None if d == axis else (0, s) for d, s in enumerate(index.shape))
         table = self.shrink(cut).unsqueeze(-1).transpose(-1, axis)
-        wanted = index.unsqueeze(-1)
+        wanted = index._as_positions().unsqueeze(-1)
         hit = wanted == self.arange(self.shape[axis], device=self.device)
         return hit.where(table, table.const_like(0)).sum(-1, dtype=self.dtype)
 
@@ -366,7 +376,7 @@ class IndexingMixin(TensorCore):
         if isinstance(self.device, str):
             index = index.to(self.device)
         numbers = self.arange(self.shape[axis], device=self.device)
-        hit = index.unsqueeze(-1) == numbers
+        hit = index._as_positions().unsqueeze(-1) == numbers
         grow = tuple(
             None if d == axis or d == self.ndim else (0, self.shape[d] - index.shape[d])
             for d in range(self.ndim + 1)
@@ -432,9 +442,9 @@ class IndexingMixin(TensorCore):
         if reduce == "prod":
             return gathered(1).prod(-1) * start(1)
         if reduce == "amax":
-            return gathered(dtypes.min(self.dtype)).max(-1).maximum(start(dtypes.min(self.dtype)))
+            return gathered(least_value(self.dtype)).max(-1).maximum(start(least_value(self.dtype)))
         if reduce == "amin":
-            return gathered(dtypes.max(self.dtype)).min(-1).minimum(start(dtypes.max(self.dtype)))
+            return gathered(greatest_value(self.dtype)).min(-1).minimum(start(greatest_value(self.dtype)))
         if reduce == "mean":
             count = hit.sum(-1) + (
                 1 if include_self else hit.any(-1).logical_not().cast(dtypes.int32)
@@ -468,4 +478,5 @@ class IndexingMixin(TensorCore):
         return self._one_hot_bool(count).where(1, 0)
 
     def _one_hot_bool(self, count: int) -> Self:
-        return self.unsqueeze(-1) == self.arange(count, device=self.device, requires_grad=False)
+        wanted = self._as_positions().unsqueeze(-1)
+        return wanted == self.arange(count, device=self.device, requires_grad=False)

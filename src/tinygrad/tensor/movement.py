@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
-from tinygrad.dtype import dtypes, least_upper_dtype
+from tinygrad.dtype import dtypes, greatest_value, least_upper_dtype, least_value
 from tinygrad.helpers import argfix, ceildiv, make_tuple
 from tinygrad.tensor.core import TensorCore
 from tinygrad.uop.ops import Ops, UOp, resolve, sint
@@ -101,7 +101,7 @@ class MovementOpsMixin(TensorCore):
                 -float("inf"),
             )
             else inside.where(
-                padded, dtypes.max(self.dtype) if value > 0 else dtypes.min(self.dtype)
+                padded, greatest_value(self.dtype) if value > 0 else least_value(self.dtype)
             )
         )
 

@@ -9,7 +9,15 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, sum_acc_dtype, to_dtype
+from tinygrad.dtype import (
+    DTypeLike,
+    dtypes,
+    greatest_value,
+    least_upper_dtype,
+    least_value,
+    sum_acc_dtype,
+    to_dtype,
+)
 from tinygrad.gradient import stored_once
 from tinygrad.helpers import ceildiv, prod
 from tinygrad.tensor.core import TensorCore
@@ -232,7 +240,7 @@ class ReduceMixin(TensorCore):
     # ---- scans
 
     def _scan_neutral(self, op: Ops):
-        return {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtypes.min(self.dtype)}[op]
+        return {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: least_value(self.dtype)}[op]
 
     def _scan_direct(self, axis: int, op: Ops, exclusive: bool = False) -> Self:
         """Running reduction: each position reduces a window that ends there (`exclusive`: before it)."""
@@ -348,7 +356,7 @@ class ReduceMixin(TensorCore):
         """The last axis sorted by compare-exchange of halves; padded to a power of two."""
         length, lead = self.shape[-1], self.shape[:-1]
         stages = (length - 1).bit_length()
-        filler = dtypes.min(self.dtype) if descending else dtypes.max(self.dtype)
+        filler = least_value(self.dtype) if descending else greatest_value(self.dtype)
         keep = (None,) * (self.ndim - 1)
         x = self.pad(keep + ((0, (1 << stages) - length),), value=filler)
         for stage in range(1, stages + 1):

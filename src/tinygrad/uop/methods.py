@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 from tinygrad._core import UOp
-from tinygrad.dtype import AddrSpace, DType, Invalid, PtrDType, dtypes
+from tinygrad.dtype import AddrSpace, DType, Invalid, PtrDType, dtypes, least_value
 from tinygrad.helpers import prod
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.info import AxisType
@@ -30,7 +30,7 @@ def device_to_uop(device: str | tuple[str, ...] | UOp) -> UOp:
 
 def identity_element(op: Ops, dtype: DType):
     """The constant that leaves every other operand of ADD, MUL or MAX as it is."""
-    values = {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtypes.min(dtype.scalar())}
+    values = {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: least_value(dtype)}
     if op not in values:
         raise KeyError(f"{op} has no identity element: expected ADD, MUL or MAX")
     return dtypes.as_const(values[op], dtype)

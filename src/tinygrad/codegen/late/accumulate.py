@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad.codegen.late.scopes import axis_order
-from tinygrad.dtype import AddrSpace, DType, dtypes
+from tinygrad.dtype import AddrSpace, DType, dtypes, least_value
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
 
@@ -23,7 +23,7 @@ def neutral_element(op: Ops, dtype: DType) -> Any:
     if op is Ops.MUL:
         return dtypes.as_const(1, dtype)
     if op is Ops.MAX:
-        return dtypes.min(dtype)
+        return least_value(dtype)
     raise NotImplementedError(f"cannot reduce with {op}; expected ADD, MUL or MAX")
 
 
