@@ -81,6 +81,11 @@ cdef class HostBuffer:
         if self.owned:
             free(<void *>self.address)
 
+    @property
+    def va_addr(self):
+        """`address`, by the name that command queues have for it."""
+        return self.address
+
     def view(self, Py_ssize_t size, Py_ssize_t offset):
         """`size` bytes from `offset` on, sharing this memory."""
         if offset < 0 or size < 0 or offset + size > self.size:

@@ -2,25 +2,36 @@
 
 In: relocatable objects from the compilers beside this file, and launches. Out: effects on host
 memory. Memory is shared with the host: views and reads copy nothing. Kernels run before the call
-returns, so there is nothing to synchronize.
+returns, so there is nothing to synchronize but what was submitted on command queues.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
+
 from tinygrad.backends.cpu._pool import HostBuffer, Kernel
 from tinygrad.backends.cpu.compiler import ClangJITCompiler, CPULLVMCompiler
 from tinygrad.backends.cpu.loader import LoadedObject
+from tinygrad.backends.cpu.queue import CPUQueue, QueueWorker
 from tinygrad.backends.cpu.renderer import ClangRenderer, CPULLVMRenderer
 
 from tinygrad.device import (
     BufferSpec,
-    Compiled,
     CompilerPair,
     CompilerSet,
     DMACPURef,
     LRUAllocator,
 )
 from tinygrad.helpers import CPU_CC, CPU_COUNT, CPU_LLVM
+from tinygrad.runtime.support.hcq import (
+    SIGNAL_SIZE,
+    HCQBuffer,
+    HCQCompiled,
+    HCQProgram,
+    HCQSignal,
+    MMIOInterface,
+)
 
 
 class CPUAllocator(LRUAllocator):
@@ -50,7 +61,7 @@ class CPUAllocator(LRUAllocator):
         return DMACPURef(buf.address, buf.size)
 
 
-class CPUProgram:
+class CPUProgram(HCQProgram):
     """A loaded kernel, called as `prg(*buffers, vals=(...), wait=False)`.
 
     `global_size` is (threads, 1, 1) for a kernel that takes its thread id as last argument, and
@@ -58,7 +69,7 @@ class CPUProgram:
     """
 
     def __init__(self, dev: CPUDevice, name: str, lib: bytes):
-        self.dev, self.name, self.lib = dev, name, lib
+        super().__init__(dev, name, lib)
         self.object = LoadedObject(lib)
         self.kernel = Kernel(self.object.function(name), self.object)
 
@@ -81,8 +92,13 @@ def _graph_class():
     return CPUGraph
 
 
-class CPUDevice(Compiled):
-    """The host as a device; `CPU:1` and so on are the same processor with other memory."""
+class CPUDevice(HCQCompiled):
+    """The host as a device; `CPU:1` and so on are the same processor with other memory.
+
+    Tensors launch their kernels directly. Command queues (`queue.py`) are there for programs that record their own.
+    """
+
+    records_launches = False
 
     def __init__(self, device: str = "CPU"):
         pairs = [
@@ -94,9 +110,27 @@ class CPUDevice(Compiled):
             CPUAllocator(self),
             CompilerSet(pairs, ctrl_var=CPU_CC, takes_commands=True),
             self.load,
+            HCQSignal,
+            CPUQueue,
             graph=_graph_class(),
             group_id="host",
         )
+
+    @functools.cached_property
+    def queue_worker(self) -> QueueWorker:
+        """Started by the first list that is submitted."""
+        return QueueWorker(self)
+
+    def new_signal(self, **kwargs) -> HCQSignal:
+        """A signal in memory of its own."""
+        memory = (ctypes.c_uint64 * (SIGNAL_SIZE // 8))()
+        address = ctypes.addressof(memory)
+        view = MMIOInterface(address, SIGNAL_SIZE)
+        home = HCQBuffer(address, SIGNAL_SIZE, meta=memory, view=view, owner=self)
+        return self.signal_t(base_buf=home, owner=self, **kwargs)
+
+    def _at_profile_finalize(self) -> None:
+        """Launches were noted as they ran."""
 
     def load(self, name: str, lib: bytes) -> CPUProgram:
         """A program from an object's bytes."""

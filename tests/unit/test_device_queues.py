@@ -324,3 +324,81 @@ def test_graphs_are_profiled(soft):
     last = events[-1]
     assert [e.device for e in last.ents] == ["SOFT", "SOFT"] and last.deps == [[], [0]]
     assert all(last.sigs[e.st_id] < last.sigs[e.en_id] for e in last.ents)
+
+
+# ---- what drivers find on the host
+
+
+def test_pci_devices_and_their_regions(tmp_path):
+    from tinygrad.runtime.support.system import PCIIfaceBase, pci_scan
+
+    for name, device in (
+        ("0000:02:00.0", "0x0002"),
+        ("0000:01:00.0", "0x0001"),
+        ("0000:03:00.0", "0x0009"),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "vendor").write_text("0x1234\n")
+        (folder / "device").write_text(device + "\n")
+        zero = "0x0000000000000000 0x0000000000000000 0x0\n"
+        (folder / "resource").write_text("0x00000000f0000000 0x00000000f0000fff 0x200\n" + zero * 5)
+        (folder / "resource0").write_bytes(bytes(4096))
+        (folder / "config").write_bytes(bytes([0x34, 0x12, 0x01, 0x00]))
+    assert [p.name for p in pci_scan(0x1234, [1, 2], tmp_path)] == ["0000:01:00.0", "0000:02:00.0"]
+    assert pci_scan(0x1234, [1], tmp_path / "missing") == []
+    found = PCIIfaceBase(None, 1, 0x1234, [1, 2], tmp_path).pci_dev
+    assert found.bars == {0: (0xF0000000, 4096)}
+    assert found.read_config(0, 2) == 0x1234
+    registers = found.map_bar(0, fmt="I")
+    registers[3] = 0xABCD
+    assert (found.folder / "resource0").read_bytes()[12:14] == b"\xcd\xab"
+    with pytest.raises(RuntimeError, match="has the regions"):
+        found.map_bar(2)
+    with pytest.raises(RuntimeError, match="the bus has 2"):
+        PCIIfaceBase(None, 2, 0x1234, [1, 2], tmp_path)
+
+
+def test_libc_keeps_addresses_whole():
+    from tinygrad.runtime.autogen import libc
+
+    a, b = ctypes.create_string_buffer(b"abc"), ctypes.create_string_buffer(b"abc")
+    assert libc.memcmp(ctypes.addressof(a), ctypes.addressof(b), 3) == 0
+    assert libc.memset(ctypes.addressof(a), 0x7A, 2) == ctypes.addressof(a) and a.raw == b"zzc\0"
+    with pytest.raises(AttributeError, match="no prototype"):
+        libc.fork  # noqa: B018
+
+
+# ---- queues of the host
+
+
+def test_host_queue_waits_for_a_late_signal():
+    dev = Device["CPU"]
+    gate = dev.new_signal()
+    done = dev.next_timeline()
+    dev.hw_compute_queue_t().wait(gate, 5).signal(dev.timeline_signal, done).submit(dev)
+    with pytest.raises(RuntimeError, match="waited 50 ms"):
+        dev.timeline_signal.wait(done, timeout=50)
+    gate.value = 5
+    dev.synchronize()
+    assert dev.timeline_signal.value == done
+
+
+def test_host_queue_runs_kernels_again_with_other_values():
+    dev = Device["CPU"]
+    a, b = Tensor([1.0, 2.0]).realize(), Tensor([0.0, 0.0]).realize()
+    out = a + 1
+    item = out.schedule()[-1].lower()
+    out.uop.buffer.allocate()
+    runner, handle = item.prg, [t.uop.buffer._buf for t in (out, a, b)]
+    value = Variable("done", 0, 0xFFFFFFFF, dtypes.uint32)
+    queue = dev.hw_compute_queue_t().wait(dev.timeline_signal, value - 1)
+    for target, source in ((0, 1), (2, 0), (1, 2)):  # out = a + 1, b = out + 1, a = b + 1
+        args = runner._prg.fill_kernargs([handle[target], handle[source]])
+        queue.exec(runner._prg, args, *runner.p.sizes)
+    queue.signal(dev.timeline_signal, value)
+    for _ in range(20):
+        queue.submit(dev, {"done": dev.next_timeline()})
+    dev.synchronize()
+    assert a.tolist() == [61.0, 62.0]
+    assert b.tolist() == [60.0, 61.0]

@@ -11,6 +11,7 @@ number of times, each time with other values of its variables.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -276,8 +277,12 @@ class HCQCompiled(Compiled, Generic[SignalType]):
         copy_queue_t: Callable[[], HWQueue] | None = None,
         kernargs_size=16 << 20,
         sigalloc_size=0x1000,
+        graph: Any = None,
+        group_id: str | None = None,
     ):
-        from tinygrad.engine.queue_graph import HCQGraph
+        """`graph` replays captures, `HCQGraph` if None; devices of one `group_id` reach each other (default: of one kind)."""
+        if graph is None:
+            from tinygrad.engine.queue_graph import HCQGraph as graph  # noqa: N813
 
         self.signal_t, self.hw_compute_queue_t, self.hw_copy_queue_t = (
             signal_t,
@@ -288,10 +293,15 @@ class HCQCompiled(Compiled, Generic[SignalType]):
         self.error_state: Exception | None = None
         self.pending_profile: list[tuple] = []
         self.peer_group = device.partition(":")[0]
-        super().__init__(device, allocator, compilers, runtime, HCQGraph, group_id=self.peer_group)
+        group = self.peer_group if group_id is None else group_id
+        super().__init__(device, allocator, compilers, runtime, graph, group_id=group)
         self.peer_groups[self.peer_group].append(self)
         self.timeline_value: int = 1
-        self.timeline_signal: Any = self.new_signal(value=0, is_timeline=True)
+
+    @functools.cached_property
+    def timeline_signal(self) -> Any:
+        """Reaches n when work number n is finished; made when something is submitted first."""
+        return self.new_signal(value=0, is_timeline=True)
 
     def new_signal(self, **kwargs) -> SignalType:
         """A signal in memory that all devices of the group can reach."""
@@ -315,6 +325,8 @@ class HCQCompiled(Compiled, Generic[SignalType]):
     def synchronize(self) -> None:
         if self.error_state is not None:
             raise self.error_state
+        if self.timeline_value == 1:
+            return  # nothing is in flight
         self.timeline_signal.wait(self.timeline_value - 1)
         if self.timeline_value > 1 << 31:
             self._wrap_timeline()

@@ -1,0 +1,1 @@
+"""Bindings of C libraries at the import paths that users know."""
