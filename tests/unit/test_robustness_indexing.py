@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tinygrad.dtype import dtypes
 
 from tinygrad import Tensor
+from tinygrad.dtype import dtypes
 
 KINDS = {
     np.int8: [-128, 127, -1, 3, 2],

@@ -116,7 +116,7 @@ def part(written: Iterable[UOp]) -> list[tuple[UOp, UOp]]:
     for node in written:
         held = buffers.get(node)
         group = _sharers.get(held) if held is not None else None
-        if group is None or node not in group:
+        if held is None or group is None or node not in group:
             continue
         others = [u for u in group if u is not node]
         if not others:

@@ -444,7 +444,11 @@ class IndexingMixin(TensorCore):
         if reduce == "amax":
             return gathered(least_value(self.dtype)).max(-1).maximum(start(least_value(self.dtype)))
         if reduce == "amin":
-            return gathered(greatest_value(self.dtype)).min(-1).minimum(start(greatest_value(self.dtype)))
+            return (
+                gathered(greatest_value(self.dtype))
+                .min(-1)
+                .minimum(start(greatest_value(self.dtype)))
+            )
         if reduce == "mean":
             count = hit.sum(-1) + (
                 1 if include_self else hit.any(-1).logical_not().cast(dtypes.int32)

@@ -137,8 +137,8 @@ def _copy_memory(source: UOp, target: UOp, repeated: bool) -> None:
         if not origin.is_allocated():
             continue
         copy_buffer(to.ensure_allocated(), origin)
-        if repeated:
-            current_capture().add_copy(to, origin)
+        if repeated and (capture := current_capture()) is not None:
+            capture.add_copy(to, origin)
 
 
 class MemoryMixin(TensorCore):
