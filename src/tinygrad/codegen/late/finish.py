@@ -57,8 +57,8 @@ def select_one_lane(u: UOp) -> UOp | None:
 pm_empty_statements = PatternMatcher(
     [
         (UPat((Ops.GROUP, Ops.SINK), name="u"), flatten_group),
-        (UPat(Ops.END, name="u"), drop_empty_loop),
-        (UPat(Ops.AFTER, name="u"), drop_satisfied_wait),
+        (UPat(Ops.END, custom_early_reject={Ops.NOOP}, name="u"), drop_empty_loop),
+        (UPat(Ops.AFTER, custom_early_reject={Ops.NOOP}, name="u"), drop_satisfied_wait),
     ]
 )
 

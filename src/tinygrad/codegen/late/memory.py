@@ -202,7 +202,10 @@ _read = UPat.any(_load, _load.cast().named("cast"))
 
 pm_gates = PatternMatcher(
     [
-        (UPat(Ops.INDEX, name="u"), lower_valid_to_gate),
+        (
+            UPat(Ops.INDEX, src=(UPat(), UPat(Ops.WHERE)), allow_any_len=True, name="u"),
+            lower_valid_to_gate,
+        ),
         (UPat.var("cond").where(_read, UPat.var("alt")), push_where_into_load),
         (UPat.var("cond").where(UPat.var("alt"), _read), push_negated_where_into_load),
         (
@@ -276,16 +279,29 @@ def drop_alternative(load: UOp, address: UOp) -> UOp | None:
 
 
 _address = UPat((Ops.INDEX, Ops.CAST), name="address")
-_any_load = UPat(Ops.LOAD, src=(_address,), allow_any_len=True, name="load")
+_gated = UPat(Ops.INDEX, src=(UPat(), UPat(), UPat()))
+_decided_index = UPat(Ops.INDEX, src=(UPat(), UPat(), UPat(Ops.CONST)))
+_decided = UPat.any(_decided_index, UPat(Ops.CAST, src=(_decided_index,))).named("address")
 
 pm_fold_gates = PatternMatcher(
     [
-        (UPat(Ops.INDEX, name="u"), fold_gate),
-        (_any_load, fold_never_loaded),
-        (UPat(Ops.STORE, src=(_address,), allow_any_len=True), fold_never_stored),
+        (UPat(Ops.INDEX, src=(UPat(), UPat(), UPat(Ops.CONST)), name="u"), fold_gate),
+        (UPat(Ops.INDEX, src=(UPat(), UPat(Ops.CONST)), name="u"), fold_gate),
+        (UPat(Ops.LOAD, src=(_decided,), allow_any_len=True, name="load"), fold_never_loaded),
+        (UPat(Ops.STORE, src=(_decided,), allow_any_len=True), fold_never_stored),
     ]
 )
 
 pm_gated_alternatives = PatternMatcher(
-    [(_any_load, add_alternative), (_any_load, drop_alternative)]
+    [
+        (
+            UPat(
+                Ops.LOAD,
+                src=(UPat.any(_gated, UPat(Ops.CAST, src=(_gated,))).named("address"),),
+                name="load",
+            ),
+            add_alternative,
+        ),
+        (UPat(Ops.LOAD, src=(_address, UPat()), name="load"), drop_alternative),
+    ]
 )

@@ -120,8 +120,16 @@ identity_rules = [
         UPat(Ops.VECTORIZE, src=(_x,), name="vec"),
         lambda vec, x: x if vec.dtype == x.dtype else None,
     ),
-    rule("vectorize-constants", UPat(Ops.VECTORIZE, name="vec"), fold_vectorize_of_constants),
-    rule("vectorize-lanes", UPat(Ops.VECTORIZE, name="vec"), fold_vectorize_of_lanes),
+    rule(
+        "vectorize-constants",
+        UPat(Ops.VECTORIZE, src=UPat((Ops.CONST, Ops.VCONST)), name="vec"),
+        fold_vectorize_of_constants,
+    ),
+    rule(
+        "vectorize-lanes",
+        UPat(Ops.VECTORIZE, src=UPat(Ops.GEP), name="vec"),
+        fold_vectorize_of_lanes,
+    ),
 ]
 
 rules = [
