@@ -129,7 +129,7 @@ class TinyJit(Generic[ReturnType]):
         self._filled_first: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()
         self._instances: dict[int, TinyJit] = {}
         self._warned: set[int | str] = set()
-        self._known: dict[int, weakref.ref] = {}
+        self._known: dict[int, UOp] = {}
         self._is_method = False
         self.capture_thread = 0
         # one call at a time: a capture has one set of buffers
@@ -221,9 +221,8 @@ class TinyJit(Generic[ReturnType]):
         return [item for item in items if id(item) not in idle or idle[id(item)] in used]
 
     def made_before(self, tensor: Any) -> bool:
-        """Whether a tensor existed when the capture began."""
-        known = self._known.get(id(tensor))
-        return known is not None and known() is tensor
+        """Whether a tensor was what it is when the capture began."""
+        return self._known.get(id(tensor)) is tensor.uop
 
     # calling
 
@@ -279,7 +278,7 @@ class TinyJit(Generic[ReturnType]):
     def _capture(self, call: CallInputs, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
         self._realize_surroundings()
         before = {id(t): t.uop for t in _live_tensors()}
-        self._known = {id(t): weakref.ref(t) for t in _live_tensors()}
+        self._known = before
         self._items, self._stand_ins = [], weakref.WeakKeyDictionary()
         self._filled_first = weakref.WeakKeyDictionary()
         self.capture_thread = threading.get_ident()

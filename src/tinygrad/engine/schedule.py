@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinygrad.device import MultiBuffer
 from tinygrad.dtype import dtypes
@@ -77,9 +77,17 @@ class _KernelGraph:
         first: list[set[int]] = [set() for _ in self.kernels]
         for after in self.afters:
             writers = self._writers(after)
+            readers = {r for part in _single(after.src[0]) for r in self.readers[part]}
             for writer in writers:
-                first[writer].update(r for r in self.readers[after.src[0]] if r not in writers)
+                first[writer].update(readers.difference(writers))
         return first
+
+
+def _single(u: UOp) -> list[UOp]:
+    """The buffers on single devices, or versions of them, that a version of memory is put together from."""
+    if u.op not in (Ops.MSTACK, Ops.MSELECT):
+        return [u]
+    return [part for source in u.src for part in _single(source)]
 
 
 def _in_order(hard: list[set[int]], soft: list[set[int]]) -> list[int]:
@@ -137,13 +145,17 @@ def _without_places(ast: UOp) -> UOp:
     return ast.substitute(placed) if placed else ast
 
 
+def _ordered_kernels(sched_sink: UOp) -> list[UOp]:
+    graph = _KernelGraph(sched_sink)
+    return [graph.kernels[i] for i in _in_order(graph.waits_for, graph.overwrites())]
+
+
 def create_schedule(sched_sink: UOp) -> tuple[list[ExecItem], UOp]:
     """The kernels of a kernel graph in order, and a SINK with one SINK of buffer nodes for each of them.
 
     The items have no buffers yet: the nodes may still be replaced (`complete_create_schedule_with_vars` does).
     """
-    graph = _KernelGraph(sched_sink)
-    ordered = [graph.kernels[i] for i in _in_order(graph.waits_for, graph.overwrites())]
+    ordered = _ordered_kernels(sched_sink)
     items = [ExecItem(_without_places(k.arg.ast), [], tuple(k.arg.metadata), {}) for k in ordered]
     return items, UOp.sink(*[UOp.sink(*_buffer_nodes(k)) for k in ordered])
 
@@ -183,9 +195,14 @@ _CacheKey = tuple[UOp, tuple]
 
 @dataclass(frozen=True)
 class _Plan:
-    """What was decided for a form: steps, their buffer nodes, and what tensor nodes become."""
+    """What was decided for a form: steps, their buffer nodes, and what tensor nodes become.
+
+    `places`: for each step the nodes that it computes, by their places in the order of the graph, of which `size` is the length.
+    """
 
     items: list[ExecItem]
+    places: list[tuple[int, ...]]
+    size: int
     nodes: UOp
     before: tuple[UOp, ...]
     after: tuple[UOp, ...]
@@ -275,14 +292,17 @@ def _plan_for(form: UOp) -> _Plan:
     from tinygrad.schedule.rangeify import get_rangeify_map
 
     became = get_rangeify_map(form)
-    items, nodes = create_schedule(form.substitute(became, name="apply rangeify"))
+    kernels = form.substitute(became, name="apply rangeify")
+    items, nodes = create_schedule(kernels)
+    places = [kernel.arg.places for kernel in _ordered_kernels(kernels)]
     # tensors see the buffer itself; the order of writes has done its work
     after = UOp.sink(*became.values())
     versions = {u: u.buf_uop for u in after.toposort() if u.op is Ops.AFTER}
     results = after.substitute(versions, name="drop versions") if versions else after
     asts = UOp.sink(*dict.fromkeys(item.ast for item in items))
     used = frozenset(u.arg[0] for u in asts.toposort() if u.op is Ops.DEFINE_VAR)
-    return _Plan(items, nodes, tuple(became), results.src, used)
+    size = len(form.toposort())
+    return _Plan(items, places, size, nodes, tuple(became), results.src, used)
 
 
 def _find_plan(form: UOp, source: UOp) -> _Plan:
@@ -297,7 +317,17 @@ def _find_plan(form: UOp, source: UOp) -> _Plan:
     return plan
 
 
-def _instantiate(plan: _Plan, form: _Form) -> tuple[dict[UOp, UOp], list[ExecItem]]:
+def _calls_of(plan: _Plan, source: UOp) -> list[tuple[Metadata, ...]]:
+    """For each step, the calls of the user that made what it computes: those of this graph, not of the plan's first."""
+    from tinygrad.schedule.rangeify import user_calls
+
+    nodes = list(source.toposort()) if all_metadata else []
+    if len(nodes) != plan.size:
+        return [item.metadata for item in plan.items]
+    return [user_calls(nodes, places) for places in plan.places]
+
+
+def _instantiate(plan: _Plan, form: _Form, source: UOp) -> tuple[dict[UOp, UOp], list[ExecItem]]:
     """The plan on this graph's buffers, with new ones for what the plan stores in between."""
     both = UOp.sink(plan.nodes, UOp.sink(*plan.before), UOp.sink(*plan.after))
     put_back = dict(form.put_back)
@@ -306,8 +336,8 @@ def _instantiate(plan: _Plan, form: _Form) -> tuple[dict[UOp, UOp], list[ExecIte
             put_back[u] = UOp.unique()
     nodes, before, after = both.replace_nodes(put_back).src
     items = []
-    for item, group in zip(plan.items, nodes.src):
-        items.extend(_with_buffers(item, group.src))
+    for item, group, calls in zip(plan.items, nodes.src, _calls_of(plan, source)):
+        items.extend(_with_buffers(replace(item, metadata=calls), group.src))
     return dict(zip(before.src, after.src)), items
 
 
@@ -322,7 +352,7 @@ def complete_create_schedule_with_vars(
     trace_graph(big_sink, "tensor graph")
     form = _form_of(big_sink)
     plan = _find_plan(form.sink, big_sink)
-    became, items = _instantiate(plan, form)
+    became, items = _instantiate(plan, form, big_sink)
     if visible is not None:
         became = visible(became)
     planned = memory_planner(items)

@@ -23,10 +23,14 @@ from tinygrad.uop.ops import AxisType, KernelInfo, Ops, UOp
 
 @dataclass(frozen=True)
 class Kernel:
-    """What one KERNEL runs: an AST (a SINK, or a COPY and the like) and where it came from."""
+    """What one KERNEL runs: an AST (a SINK, or a COPY and the like) and where it came from.
+
+    `metadata`: the calls of the user; `places`: the nodes that these made, by their places in the order of the sink.
+    """
 
     ast: UOp
     metadata: tuple = ()
+    places: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         ast = self.ast.op if self.ast.op is not Ops.SINK else f"SINK of {len(self.ast.src)}"
@@ -69,7 +73,8 @@ class Order:
                 self.readers.setdefault(version, []).append(number)
 
     def _producers(self, number: int) -> list[int]:
-        overwritten = [old for _, old in self.stores[number].writes if old is not None]
+        replaced = [old for _, old in self.stores[number].writes if old is not None]
+        overwritten = [version for old in replaced for version in versions_in(old)]
         versions = [*self.reads[number], *overwritten]
         return [self.writer[version] for version in versions if version in self.writer]
 
@@ -88,8 +93,9 @@ class Order:
         found: dict[int, None] = {}
         store = self.stores[number]
         for new, old in store.writes:
-            if new not in store.unchanged:
-                found.update(dict.fromkeys(self.readers.get(old, ())))
+            if new not in store.unchanged and old is not None:
+                for version in versions_in(old):
+                    found.update(dict.fromkeys(self.readers.get(version, ())))
         return [reader for reader in found if reader != number]
 
     def sequence(self) -> tuple[list[int], list[tuple[int, int]]]:
@@ -138,13 +144,19 @@ def order_stores(stores: list[Store], needed: list[UOp], new_buffer) -> tuple[Or
         stores = list(stores)
         copies: dict[UOp, UOp] = {}
         for reader, writer in late:
-            for new, old in stores[writer].writes:
-                if new in stores[writer].unchanged or old not in order.reads[reader]:
+            lost = {
+                version
+                for new, old in stores[writer].writes
+                if new not in stores[writer].unchanged and old is not None
+                for version in versions_in(old)
+            }
+            for token in tokens_read(stores[reader]):
+                if lost.isdisjoint(versions_in(token)):
                     continue
-                if old not in copies:
-                    copies[old], store = _copy_store(stores[writer].node, old, new_buffer)
+                if token not in copies:
+                    copies[token], store = _copy_store(stores[writer].node, token, new_buffer)
                     stores.append(store)
-                stores[reader] = _redirect(stores[reader], old, copies[old])
+                stores[reader] = _redirect(stores[reader], token, copies[token])
 
 
 def _copy_store(node: UOp, old: UOp, new_buffer) -> tuple[UOp, Store]:
@@ -230,8 +242,8 @@ def kernel_info(node: UOp) -> KernelInfo | None:
 class Emit:
     """KERNEL nodes for the stores, in order."""
 
-    def __init__(self, stores: list[Store], needed: list[UOp], new_buffer, user_calls):
-        self.user_calls = user_calls
+    def __init__(self, stores: list[Store], needed: list[UOp], new_buffer, origin):
+        self.origin = origin
         self.order, sequence = order_stores(stores, needed, new_buffer)
         self.after: dict[UOp, UOp] = {}
         self.kernels: dict[int, UOp] = {}
@@ -261,7 +273,7 @@ class Emit:
             sources[buffer_of(new)] = previous.after(*earlier) if earlier else previous
         for token in tokens:
             sources.setdefault(buffer_of(token), self.finished(token))
-        what = Kernel(ast, self.user_calls(store.node))
+        what = Kernel(ast, *self.origin(store.node))
         kernel = UOp(Ops.KERNEL, dtypes.void, (*sources.values(), *binds), what)
         self.kernels[number] = kernel
         for new, _ in store.writes:

@@ -8,7 +8,7 @@ be a constant), the node that replaces it. The work is done by the rows of `PASS
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinygrad.dtype import DType
@@ -96,32 +96,48 @@ def emit_kernels(schedule: Schedule) -> None:
     """One KERNEL for every store that an output needs, ordered where memory is overwritten."""
     memories = schedule.build.memories
     needed = [memories[u].token for u in schedule.outputs if u in memories]
-    calls = user_calls(schedule)
-    schedule.emit = Emit(schedule.build.stores, needed, schedule.new_buffer, calls)
+    nodes, traced = list(schedule.cleaned), traced_nodes(schedule)
+
+    def origin(node: UOp) -> tuple[tuple, tuple[int, ...]]:
+        places = traced(node) if all_metadata else ()
+        return user_calls(nodes, places), places
+
+    schedule.emit = Emit(schedule.build.stores, needed, schedule.new_buffer, origin)
 
 
-def user_calls(schedule: Schedule) -> Callable[[UOp], tuple]:
-    """Which calls of the user are computed by the kernel that stores a node."""
-    calls = {clean: all_metadata[u] for u, clean in schedule.cleaned.items() if u in all_metadata}
+def traced_nodes(schedule: Schedule) -> Callable[[UOp], tuple[int, ...]]:
+    """Which nodes are computed by the kernel that stores a node, by their places in the sink's own order."""
+    places: dict[UOp, int] = {}
+    for place, (u, clean) in enumerate(schedule.cleaned.items()):
+        # equal constants are one node, which belongs to no call
+        if u.base.op is not Ops.CONST:
+            places.setdefault(clean, place)
 
     # not the schedule itself: it holds what calls this, and a cycle would keep its nodes alive
     stored = schedule.build.memories
 
-    def found(node: UOp) -> tuple:
-        if not calls:
-            return ()
+    def found(node: UOp) -> tuple[int, ...]:
         inside: dict[UOp, None] = {}
-        stack, result = [node], {}
+        stack, result = [node], []
         while stack and len(inside) < MAX_TRACED_NODES:
             u = stack.pop()
             if u in inside or (u is not node and u in stored):
                 continue
             inside[u] = None
-            result.update(dict.fromkeys(calls.get(u, ())))
+            if u in places:
+                result.append(places[u])
             stack.extend(data_sources(u))
         return tuple(result)
 
     return found
+
+
+def user_calls(nodes: Sequence[UOp], places: Iterable[int]) -> tuple:
+    """The calls of the user that made the nodes at these places."""
+    found: dict = {}
+    for place in places:
+        found.update(dict.fromkeys(all_metadata.get(nodes[place], ())))
+    return tuple(found)
 
 
 def replace_tensors(schedule: Schedule) -> None:
@@ -135,7 +151,8 @@ def replace_tensors(schedule: Schedule) -> None:
                 schedule.becomes[u] = new
                 break
     for u, clean in schedule.cleaned.items():
-        stored = clean in schedule.demand.stages or clean.op in (Ops.MSTACK, Ops.AFTER)
+        base = view_base(clean) if clean.op is Ops.MULTI else clean
+        stored = base in schedule.demand.stages or base.op in (Ops.MSTACK, Ops.AFTER)
         if stored and u not in schedule.becomes:
             new = replacement.of(clean)
             if new is not None:

@@ -53,8 +53,12 @@ def _on(views: list[UOp], state: UOp) -> UOp:
 
 
 def write(target: TensorCore, value: UOp) -> None:
-    """Makes `target`, and every live view of the memory below it, show `value` in its place."""
+    """Makes `target`, and every live view of the memory below it, show `value` in its place.
+
+    Raises RuntimeError for a part of the axis along which a tensor is sharded.
+    """
     views, state = split(target.uop)
+    _refuse_part_of_shards(views)
     done = target.uop.assign(value)
     partly = any(view.op is not Ops.RESHAPE for view in views)
     if partly:
@@ -69,6 +73,18 @@ def write(target: TensorCore, value: UOp) -> None:
         seen, _ = split(tensor.uop)
         tensor.uop = done if tensor.uop is before and not partly else _on(seen, newest)
     target.uop = _on(views, newest) if partly else done
+
+
+def _refuse_part_of_shards(views: list[UOp]) -> None:
+    for view in views:
+        if view.op is not Ops.SHRINK or (axis := view.src[0].axis) is None:
+            continue
+        length = view.src[0].shape[axis]
+        if view.marg[axis] != (0, length):
+            raise RuntimeError(
+                f"cannot assign to {view.marg[axis]} of axis {axis} of length {length}, which is sharded: that is other "
+                "memory on every device; assign to the whole axis, with where()"
+            )
 
 
 # assignment -> the thread that made it
@@ -116,11 +132,9 @@ class OldReaders:
         met = {s for u in self.path for s in u.src if s in self.replaced}
         found: dict[UOp, None] = {}
         for state in met:
-            whole = state.src[0] if state.op is Ops.MULTI else state
-            parts = whole.src if whole.op is Ops.MSTACK else (whole,)
-            if any(u.op is not Ops.BUFFER for u in parts):
+            if any(u.op not in (Ops.BUFFER, Ops.MULTI, Ops.MSTACK) for u in _below(state)):
                 return []
-            found.update(dict.fromkeys(parts))
+            found.update(dict.fromkeys(u for u in _below(state) if u.op is Ops.BUFFER))
         return list(found)
 
     def read_from(self, copies: dict[UOp, UOp]) -> None:
@@ -133,6 +147,17 @@ class OldReaders:
             new[u] = made
         for t in self.tensors:
             t.uop = new[t.uop]
+
+
+def _below(state: UOp) -> list[UOp]:
+    """What a state is put together from, down to buffers or to what is none; without views."""
+    found, pending = [], [state]
+    while pending:
+        u = state_of(pending.pop())
+        found.append(u)
+        if u.op in (Ops.MULTI, Ops.MSTACK):
+            pending.extend(u.src)
+    return found
 
 
 def old_readers(roots: Iterable[UOp]) -> OldReaders | None:
