@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad.nn.onnx_parts.model import tensor_from_array
+from tinygrad.tensor import Tensor
+
 # the largest result that is kept as a known value
 LIMIT = 1024
 
@@ -21,14 +24,11 @@ class Known:
 
     def __init__(self, array: np.ndarray):
         self.array = array
-        self._tensor: Any = None
+        self._tensor: Tensor | None = None
 
     @property
-    def tensor(self) -> Any:
+    def tensor(self) -> Tensor:
         """The same elements as a tensor: a constant for a single number, so that kernels contain it."""
-        from tinygrad.nn.onnx_parts.model import tensor_from_array
-        from tinygrad.tensor import Tensor
-
         if self._tensor is None:
             if self.array.size == 1:
                 like = Tensor(np.zeros(0, dtype=self.array.dtype)).dtype

@@ -92,9 +92,9 @@ class OnnxRunner:
         self.graph_inputs = {k: v for k, v in self._graph.inputs.items() if k not in known}
         self.graph_outputs = self._graph.outputs
         self.graph_nodes = self._graph.nodes
-        self.graph_values: dict[str, Any] = {"": None}
         self.variable_dims: dict[str, int] = {}
         self._device: str | None = None
+        self._debug = 0
         self._constants: dict[int, tuple[Any, Any]] = {}
         self._refuse_unknown()
 
@@ -127,6 +127,12 @@ class OnnxRunner:
             entry = self._constants[id(value)] = (value, made)
         return entry[1]
 
+    @property
+    def graph_values(self) -> dict[str, Any]:
+        """The constants of the graph by name, as tensors (arrays where they are text)."""
+        constants = self._graph.initializers
+        return {name: as_tensor(self._constant(value)) for name, value in constants.items()}
+
     def to(self, device: str | None):
         """Moves the weights to `device` (the default one if None); returns the runner."""
         self._device = Device.canonicalize(device)
@@ -155,6 +161,8 @@ class OnnxRunner:
             array = np.asarray(value)
             value = Tensor(array, device=self._device)
             return value if value.dtype is wanted else value.cast(wanted)
+        if value.dtype is spec.dtype:
+            return value.cast(wanted)
         if value.dtype is not wanted:
             raise TypeError(
                 f"input {name!r} has {value.dtype}, the model expects {wanted}: cast it"
@@ -246,7 +254,7 @@ class OnnxRunner:
             if name not in registry.IGNORED_ATTRIBUTES
         }
         results = self._apply(node, inputs, options, scope, depth)
-        if getattr(self, "_debug", 0) >= 1:
+        if self._debug >= 1:
             print(f"{'  ' * depth}{number}: {node.op} {list(node.inputs)} -> {list(node.outputs)}")
             if self._debug >= 2:
                 print(f"{'  ' * depth}   {_summary(inputs)} {options} -> {_summary(results)}")

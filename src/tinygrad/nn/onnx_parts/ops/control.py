@@ -13,6 +13,7 @@ from tinygrad.dtype import dtypes
 from tinygrad.nn.onnx_parts.host import Known
 from tinygrad.nn.onnx_parts.kinds import element_dtype
 from tinygrad.nn.onnx_parts.ops.layout import axis_in
+from tinygrad.nn.onnx_parts.ops.recurrent import Steps
 from tinygrad.nn.onnx_parts.registry import operator
 from tinygrad.tensor import Tensor
 
@@ -77,10 +78,9 @@ def scan(*inputs, body, num_scan_inputs: int, context, scan_input_axes=None, sca
     backward = scan_input_directions or [0] * len(lines)
     length = lines[0].shape[axes[0]]
     rows = []
-    for turn in range(length):
-        slices = []
-        for x, axis, back in zip(lines, axes, backward):
-            slices.append(x[(slice(None),) * axis + (length - 1 - turn if back else turn,)])
+    ways = [Steps(length, bool(back)) for back in backward]
+    for _ in zip(*ways):
+        slices = [way.row(x, axis) for way, x, axis in zip(ways, lines, axes)]
         results = [_plain(value) for value in context.run(body, [*state, *slices])]
         state = [_settled(value) for value in results[:count]]
         rows.append([value.contiguous().realize() for value in results[count:]])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad.dtype import dtypes
-from tinygrad.nn.onnx_parts.kinds import dtype_fallback, element_dtype
+from tinygrad.nn.onnx_parts.kinds import PACKED_NIBBLES, dtype_fallback, element_dtype
 from tinygrad.nn.onnx_parts.registry import Domain, operator
 from tinygrad.tensor import Tensor
 
@@ -292,9 +292,11 @@ def cast(x, to: int | str, saturate: int = 1, round_mode: str = "up"):
     if isinstance(x, np.ndarray):
         numbers = np.array([float(v) for v in x.reshape(-1)]).reshape(x.shape)
         return Tensor(numbers).cast(dtype)
-    if x.dtype is dtype:
-        return x
-    return x.cast(dtype)
+    if to in PACKED_NIBBLES:
+        # four bits, held in a byte: what does not fit wraps around
+        low = (x.cast(dtypes.int32) & 15).cast(dtypes.uint8)
+        return low if dtype is dtypes.uint8 else (low ^ 8).cast(dtype) - 8
+    return x if x.dtype is dtype else x.cast(dtype)
 
 
 @operator("CastLike")

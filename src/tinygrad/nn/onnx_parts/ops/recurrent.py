@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from tinygrad.dtype import dtypes
 from tinygrad.nn.onnx_parts.registry import operator
 from tinygrad.tensor import Tensor
 
@@ -55,15 +56,44 @@ def _activations(names, default, alphas, betas, clip, directions: int) -> list[l
     return [made[i * count : (i + 1) * count] for i in range(directions)]
 
 
+# up to this many steps, kernels of their own cost less than counting along
+_FEW = 4
+
+
+class Steps:
+    """Walks along an axis; many steps count in a tensor, so that the same kernels serve them all."""
+
+    def __init__(self, length: int, reverse: bool):
+        self.order = list(range(length))[:: -1 if reverse else 1]
+        self.way = -1 if reverse else 1
+        self.place: Tensor | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        if len(self.order) > _FEW:
+            self.place = Tensor.full((1,), self.order[0], dtype=dtypes.int32).contiguous()
+        for i in self.order:
+            self.now: Tensor | int = i if self.place is None else self.place
+            yield i
+            if self.place is not None:
+                self.place = (self.place + self.way).contiguous()
+
+    def row(self, x: Tensor, axis: int = 0) -> Tensor:
+        """The slice of x at the step, without the axis."""
+        before = (slice(None),) * axis
+        return (
+            x[(*before, self.now)] if self.place is None else x[(*before, self.now)].squeeze(axis)
+        )
+
+
 def _run(x: Tensor, step: Callable, states: list[Tensor], lengths: Tensor | None, reverse: bool):
     """Steps through time; entries that are over keep their states and give zeros."""
     outputs: list[Any] = [None] * x.shape[0]
-    order = range(x.shape[0])
-    for t in reversed(order) if reverse else order:
-        after = [state.contiguous() for state in step(x[t], states)]
+    steps = Steps(x.shape[0], reverse)
+    for t in steps:
+        after = [state.contiguous() for state in step(steps.row(x), states)]
         visible = after[0]
         if lengths is not None:
-            alive = (lengths > t).reshape(-1, 1)
+            alive = (lengths > steps.now).reshape(-1, 1)
             visible = alive.where(after[0], 0)
             after = [alive.where(new, old) for new, old in zip(after, states)]
         outputs[t], states = visible, after
