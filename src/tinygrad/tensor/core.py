@@ -433,7 +433,9 @@ def _cast_method(name: str) -> Callable[[TensorCore], TensorCore]:
         return self.cast(getattr(dtypes, name))
 
     method.__name__ = name
-    method.__doc__ = f"Same as `cast(dtypes.{name})`."
+    method.__doc__ = (
+        f"Same as `cast(dtypes.{name})`.\n\n>>> Tensor([1]).{name}().dtype\ndtypes.{name}\n"
+    )
     return method
 
 
