@@ -29,7 +29,7 @@ def normalizer(x: Tensor, norm: str = "MAX") -> Tensor:
     """Rows divided by their largest element, sum or length."""
     x = x.cast(dtypes.float32)
     if norm == "MAX":
-        size = x.abs().max(-1, keepdim=True)
+        size = x.max(-1, keepdim=True)
     else:
         size = (
             x.abs().sum(-1, keepdim=True) if norm == "L1" else (x * x).sum(-1, keepdim=True).sqrt()
@@ -116,6 +116,111 @@ def one_hot_encoder(x, cats_int64s=None, cats_strings=None, zeros: int = 1) -> T
     return Tensor((x[..., None] == np.array(cats_strings, dtype=object)).astype(np.float32))
 
 
+@operator("FeatureVectorizer", domain=_ML)
+def feature_vectorizer(*parts: Tensor, inputdimensions=None) -> Tensor:
+    """The features of all inputs side by side, as float32."""
+    rows = [p.cast(dtypes.float32).reshape(p.shape[0] if p.ndim > 1 else 1, -1) for p in parts]
+    return rows[0].cat(*rows[1:], dim=1) if len(rows) > 1 else rows[0]
+
+
+@operator("CategoryMapper", domain=_ML)
+def category_mapper(
+    x, cats_int64s, cats_strings, default_int64: int = -1, default_string: str = "_Unused"
+):
+    """Numbers for texts or texts for numbers, by two lists."""
+    if isinstance(x, Tensor):
+        names = dict(zip(cats_int64s, cats_strings))
+        flat = [names.get(v, default_string) for v in x.flatten().tolist()]
+        return np.array(flat, dtype=object).reshape(x.shape)
+    numbers = dict(zip(cats_strings, cats_int64s))
+    flat = [numbers.get(str(v), default_int64) for v in x.reshape(-1)]
+    return Tensor(np.array(flat, dtype=np.int64).reshape(x.shape))
+
+
+# *** support vectors ***
+def _kernel(x: Tensor, vectors: Tensor, kind: str, parameters) -> Tensor:
+    """How alike the rows of x and the vectors are."""
+    gamma, shift, degree = parameters or (0.0, 0.0, 0.0)
+    products = x.matmul(vectors.transpose())
+    if kind == "POLY":
+        return (products * gamma + shift) ** degree
+    if kind == "SIGMOID":
+        return (products * gamma + shift).tanh()
+    if kind == "RBF":
+        lengths = (x * x).sum(1, keepdim=True) + (vectors * vectors).sum(1)
+        return (-gamma * (lengths - products * 2)).exp()
+    return products
+
+
+def _matrix(values, rows: int) -> Tensor:
+    return Tensor(list(values), dtype=dtypes.float32).reshape(rows, -1)
+
+
+@operator("SVMRegressor", domain=_ML)
+def svm_regressor(x: Tensor, coefficients, rho, kernel_params=None, kernel_type: str = "LINEAR",
+                  n_supports: int = 0, one_class: int = 0, post_transform: str = "NONE",
+                  support_vectors=None) -> Tensor:  # fmt: skip
+    """A weighted sum of likenesses to the support vectors."""
+    x = x.cast(dtypes.float32)
+    if n_supports:
+        likeness = _kernel(x, _matrix(support_vectors, n_supports), kernel_type, kernel_params)
+    else:
+        likeness = x
+    scores = likeness.matmul(_matrix(coefficients, 1).transpose()) + rho[0]
+    scores = (scores > 0).where(1.0, -1.0) if one_class else scores
+    return _post(scores, post_transform)
+
+
+def _votes(likeness: Tensor, coefficients: Tensor, rho, counts) -> tuple[list[Tensor], np.ndarray]:
+    """The score of each pair of classes, and how many pairs each class wins by row."""
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    spans = [slice(int(a), int(b)) for a, b in zip(starts, starts[1:])]
+    scores = []
+    votes = np.zeros((likeness.shape[0], len(counts)))
+    for i in range(len(counts)):
+        for j in range(i + 1, len(counts)):
+            # the weights of a vector against the other classes, without its own
+            total = (likeness[:, spans[i]] * coefficients[j - 1, spans[i]]).sum(1)
+            total = (
+                total
+                + (likeness[:, spans[j]] * coefficients[i, spans[j]]).sum(1)
+                + rho[len(scores)]
+            )
+            won = total.numpy() > 0
+            votes[:, i] += won
+            votes[:, j] += ~won
+            scores.append(total)
+    return scores, votes
+
+
+@operator("SVMClassifier", domain=_ML)
+def svm_classifier(x: Tensor, coefficients, rho, classlabels_ints=None, classlabels_strings=None,
+                   kernel_params=None, kernel_type: str = "LINEAR", post_transform: str = "NONE",
+                   prob_a=None, prob_b=None, support_vectors=None, vectors_per_class=None):  # fmt: skip
+    """The class of each row and its scores: of pairs of classes, or of classes where it is linear.
+
+    Raises NotImplementedError for probabilities, which need an iteration of their own.
+    """
+    if prob_a:
+        raise NotImplementedError(
+            "SVMClassifier with probabilities (prob_a, prob_b) is not supported"
+        )
+    count, x = len(classlabels_ints or classlabels_strings), x.cast(dtypes.float32)
+    if not vectors_per_class:
+        lines = _matrix(coefficients, count)
+        scores = x.matmul(lines.transpose()) + Tensor(list(rho), dtype=dtypes.float32)
+        place = scores.argmax(1).numpy()
+        return _labels(place, classlabels_ints, classlabels_strings), _post(scores, post_transform)
+    vectors = _matrix(support_vectors, sum(vectors_per_class))
+    likeness = _kernel(x, vectors, kernel_type, kernel_params)
+    pairs, votes = _votes(likeness, _matrix(coefficients, count - 1), rho, vectors_per_class)
+    scores = pairs[0].stack(*pairs[1:], dim=1)
+    if count == 2:
+        scores = (-scores).cat(scores, dim=1)
+    place = votes.argmax(1)
+    return _labels(place, classlabels_ints, classlabels_strings), _post(scores, post_transform)
+
+
 # *** trees ***
 _COMPARE = {
     "BRANCH_LEQ": np.less_equal, "BRANCH_LT": np.less, "BRANCH_GTE": np.greater_equal,
@@ -194,12 +299,13 @@ def tree_ensemble_classifier(x: Tensor, base_values=None, classlabels_int64s=Non
     used = set(options["class_ids"])
     if count == 2 and len(used) == 1:
         # one column stands for the second class
-        positive = raw[:, max(used)] if max(used) else raw[:, 0]
-        place = (positive > (0 if post_transform == "LOGISTIC" else 0.5)).astype(np.int64)
-        score = _post(Tensor(positive.astype(np.float32)).reshape(-1, 1), post_transform)
-        return _labels(place, classlabels_int64s, classlabels_strings), (1 - score).cat(
-            score, dim=-1
-        )
+        positive = raw[:, max(used)].astype(np.float32)
+        # shares of a whole where no weight is negative, else distances from the border
+        shares = all(weight >= 0 for weight in options["class_weights"])
+        place = (positive > (0.5 if shares else 0)).astype(np.int64)
+        score = _post(Tensor(positive).reshape(-1, 1), post_transform)
+        other = 1 - score if shares or post_transform == "LOGISTIC" else -score
+        return _labels(place, classlabels_int64s, classlabels_strings), other.cat(score, dim=-1)
     scores = _post(Tensor(raw.astype(np.float32)), post_transform)
     return _labels(raw.argmax(-1), classlabels_int64s, classlabels_strings), scores
 
