@@ -106,7 +106,11 @@ _UNCOMMON_DTYPES = frozenset((dtypes.bfloat16, *dtypes.fp8s))
 
 
 class MultiBuffer:
-    """One equal Buffer on each of several devices, for a tensor that is sharded or replicated."""
+    """One equal Buffer on each of several devices, for a tensor that is sharded or replicated.
+
+    >>> MultiBuffer((f"{Device.DEFAULT}:0", f"{Device.DEFAULT}:1"), 4, dtypes.int8).size
+    4
+    """
 
     def __init__(self, device: tuple[str, ...], size: int, dtype: DType):
         self.bufs = [Buffer(name, size, dtype) for name in device]
@@ -206,7 +210,12 @@ class Buffer:
 
     @property
     def base(self) -> Buffer:
-        """The Buffer that owns the memory: itself unless this is a view."""
+        """The Buffer that owns the memory: itself unless this is a view.
+
+        >>> b = Buffer(Device.DEFAULT, 4, dtypes.uint8).allocate()
+        >>> b.view(2, dtypes.uint8, 1).base is b
+        True
+        """
         return self if self._base is None else self._base
 
     @property
@@ -246,7 +255,11 @@ class Buffer:
     # allocation
 
     def is_allocated(self) -> bool:
-        """Whether the memory exists; that of a view is its base's."""
+        """Whether the memory exists; that of a view is its base's.
+
+        >>> Buffer(Device.DEFAULT, 2, dtypes.uint8).is_allocated()
+        False
+        """
         return hasattr(self.base, "_buf")
 
     def is_initialized(self) -> bool:
@@ -265,6 +278,9 @@ class Buffer:
         """Gives the Buffer memory: `opaque` if given, the memory at `external_ptr`, or newly allocated.
 
         Raises RuntimeError if it has memory, MemoryError if the device has none left.
+
+        >>> Buffer(Device.DEFAULT, 2, dtypes.uint8).allocate().is_allocated()
+        True
         """
         if hasattr(self, "_buf"):
             raise RuntimeError(f"{self} is allocated already; deallocate it first")
@@ -354,13 +370,25 @@ class Buffer:
         return flat
 
     def copyin(self, mv: memoryview) -> Buffer:
-        """Copies host bytes in; `mv` must be contiguous and of exactly `nbytes`."""
+        """Copies host bytes in; `mv` must be contiguous and of exactly `nbytes`.
+
+        >>> from tinygrad.device import Buffer
+        >>> b = Buffer(Device.DEFAULT, 2, dtypes.uint8).allocate()
+        >>> b.copyin(memoryview(bytes([1, 2]))).numpy()
+        array([1, 2], dtype=uint8)
+        """
         flat = self._fitting(mv, "copy into")
         self.allocator._copyin(self._buf, flat)
         return self
 
     def copyout(self, mv: memoryview) -> memoryview:
-        """Copies out into `mv`, which must be contiguous, writable and of exactly `nbytes`; returns its flat form."""
+        """Copies out into `mv`, which must be contiguous, writable and of exactly `nbytes`; returns its flat form.
+
+        >>> from tinygrad.device import Buffer
+        >>> b = Buffer(Device.DEFAULT, 2, dtypes.uint8).allocate().copyin(memoryview(bytes([1, 2])))
+        >>> b.copyout(memoryview(bytearray(2))).tolist()
+        [1, 2]
+        """
         flat = self._fitting(mv, "copy out of")
         self.allocator._copyout(flat, self._buf)
         return flat
@@ -369,6 +397,10 @@ class Buffer:
         """The bytes: a copy, or the memory itself where asked for and the device can show it.
 
         Raises RuntimeError where `force_zero_copy` can't be met.
+
+        >>> b = Buffer(Device.DEFAULT, 2, dtypes.uint8).allocate()
+        >>> b.copyin(memoryview(bytes([1, 2]))).as_buffer().tolist()
+        [1, 2]
         """
         if allow_zero_copy or force_zero_copy:
             is_image = self.options is not None and self.options.image is not None

@@ -11,6 +11,10 @@ __all__ = ["MathMixin", "MovementMixin", "OpMixin"]
 
 
 class OpMixin(MathMixin, MovementMixin):
-    """Arithmetic and movement together."""
+    """Arithmetic and movement together.
+
+    >>> issubclass(Tensor, OpMixin)
+    True
+    """
 
     __slots__ = ()

@@ -20,14 +20,23 @@ _PYTHON_NUMBERS = (int, float, bool)
 
 
 class MathMixin:
-    """Elementwise operations. Results have the class of `self`."""
+    """Elementwise operations. Results have the class of `self`.
+
+    >>> n = UOp.variable("n", 1, 8)
+    >>> ((n + 1) * 2).render()
+    '(n*2+2)'
+    """
 
     __slots__ = ()
 
     # ---- what the class must give
 
     def alu(self, op: Ops, *src: Self) -> Self:
-        """Applies `op` to `self` and `src`."""
+        """Applies `op` to `self` and `src`.
+
+        >>> UOp.variable("n", 1, 8).alu(Ops.MAX, UOp.const(dtypes.index, 3)).render()
+        'n.maximum(3)'
+        """
         raise NotImplementedError(f"{type(self).__name__} has no alu, needed for {op}")
 
     def const_like(self, b: float | int | bool) -> Self:
@@ -37,7 +46,11 @@ class MathMixin:
     # ---- operands
 
     def ufix(self, x: Operand) -> Self:
-        """`x` itself when it is already an operand, otherwise the constant `x` like `self`."""
+        """`x` itself when it is already an operand, otherwise the constant `x` like `self`.
+
+        >>> UOp.variable("n", 1, 8).ufix(2).dtype
+        dtypes.index
+        """
         if type(x) in _PYTHON_NUMBERS or not hasattr(x, "alu"):
             return self.const_like(x)
         return x
@@ -81,16 +94,28 @@ class MathMixin:
         return self._binop(Ops.MUL, x, reverse)
 
     def neg(self):
-        """`-self`; of a bool its logical complement."""
+        """`-self`; of a bool its logical complement.
+
+        >>> UOp.variable("n", 1, 8).neg().vmin
+        -8
+        """
         return self.logical_not() if self._scalar_dtype() is dtypes.bool else self.mul(-1)
 
     def sub(self, x: Operand, reverse: bool = False):
-        """`self - x`, built as a sum with the negated operand."""
+        """`self - x`, built as a sum with the negated operand.
+
+        >>> UOp.variable("n", 1, 8).sub(2).render()
+        '(n+-2)'
+        """
         other = self.ufix(x)
         return other.add(self.neg()) if reverse else self.add(other.neg())
 
     def reciprocal(self):
-        """`1 / self`."""
+        """`1 / self`.
+
+        >>> UOp.const(dtypes.float32, 4.0).reciprocal().simplify().arg
+        0.25
+        """
         return self.alu(Ops.RECIPROCAL)
 
     def div(self, x: Operand, reverse: bool = False):
@@ -108,7 +133,11 @@ class MathMixin:
         return self._binop(Ops.IDIV, x, reverse)
 
     def mod(self, x: Operand, reverse: bool = False):
-        """Remainder that belongs to `idiv`: it has the sign of the dividend."""
+        """Remainder that belongs to `idiv`: it has the sign of the dividend.
+
+        >>> UOp.variable("n", 1, 8).mod(4).render()
+        '(n%4)'
+        """
         return self._binop(Ops.MOD, x, reverse)
 
     def pow(self, x: Operand):
@@ -195,7 +224,11 @@ class MathMixin:
         return self._binop(Ops.CMPLT, x, True)
 
     def ne(self, x: Operand):
-        """`self != x` as bool; True where either is NaN."""
+        """`self != x` as bool; True where either is NaN.
+
+        >>> UOp.variable("n", 1, 8).ne(4).dtype
+        dtypes.bool
+        """
         return self._binop(Ops.CMPNE, x, False)
 
     def eq(self, x: Operand):
@@ -228,7 +261,11 @@ class MathMixin:
         return self.lt(x).logical_not()
 
     def logical_not(self):
-        """True where `self` is zero."""
+        """True where `self` is zero.
+
+        >>> (UOp.variable("n", 1, 8) < 4).logical_not().dtype
+        dtypes.bool
+        """
         return self.ne(True)
 
     def isnan(self):
@@ -262,7 +299,12 @@ class MathMixin:
     # ---- choice
 
     def where(self, x: Operand, y: Operand):
-        """`x` where `self` is true, else `y`. At least one of them must be an operand."""
+        """`x` where `self` is true, else `y`. At least one of them must be an operand.
+
+        >>> n = UOp.variable("n", 1, 8)
+        >>> (n < 4).where(n, 4).vmax
+        8
+        """
         if hasattr(x, "alu"):
             return self.alu(Ops.WHERE, x, x.ufix(y))
         if not hasattr(y, "alu"):
@@ -272,11 +314,19 @@ class MathMixin:
         return self.alu(Ops.WHERE, y.ufix(x), y)
 
     def maximum(self, x: Operand):
-        """The larger of `self` and `x`."""
+        """The larger of `self` and `x`.
+
+        >>> UOp.variable("n", 1, 8).maximum(3).vmin
+        3
+        """
         return self._binop(Ops.MAX, x, False)
 
     def minimum(self, x: Operand):
-        """The smaller of `self` and `x`, as the mirrored maximum."""
+        """The smaller of `self` and `x`, as the mirrored maximum.
+
+        >>> UOp.variable("n", 1, 8).minimum(3).vmax
+        3
+        """
         other = self.ufix(x)
         return self._mirror().maximum(other._mirror())._mirror()
 
@@ -313,7 +363,11 @@ class MathMixin:
     # ---- rounding
 
     def trunc(self):
-        """Rounded toward zero."""
+        """Rounded toward zero.
+
+        >>> UOp.const(dtypes.float32, -1.5).trunc().simplify().arg
+        -1.0
+        """
         return self.alu(Ops.TRUNC)
 
     def ceil(self):
@@ -337,7 +391,11 @@ class MathMixin:
     # ---- elementary functions
 
     def sqrt(self):
-        """Square root; NaN below zero."""
+        """Square root; NaN below zero.
+
+        >>> UOp.const(dtypes.float32, 9.0).sqrt().simplify().arg
+        3.0
+        """
         return self.alu(Ops.SQRT)
 
     def rsqrt(self):
@@ -353,11 +411,19 @@ class MathMixin:
         return self.alu(Ops.SIN)
 
     def exp2(self):
-        """`2 ** self`."""
+        """`2 ** self`.
+
+        >>> UOp.const(dtypes.float32, 3.0).exp2().simplify().arg
+        8.0
+        """
         return self.alu(Ops.EXP2)
 
     def log2(self):
-        """Binary logarithm."""
+        """Binary logarithm.
+
+        >>> UOp.const(dtypes.float32, 8.0).log2().simplify().arg
+        3.0
+        """
         return self.alu(Ops.LOG2)
 
     def sigmoid(self):

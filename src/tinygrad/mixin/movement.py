@@ -54,7 +54,11 @@ def _same_shape(a: tuple, b: tuple) -> bool:
 
 
 class MovementMixin:
-    """Changes of shape. Results have the class of `self` and the same elements."""
+    """Changes of shape. Results have the class of `self` and the same elements.
+
+    >>> Tensor.arange(6).reshape(2, 3).T.shape
+    (3, 2)
+    """
 
     __slots__ = ()
 
@@ -73,11 +77,19 @@ class MovementMixin:
 
     @property
     def ndim(self) -> int:
-        """The number of axes."""
+        """The number of axes.
+
+        >>> Tensor([[1, 2], [3, 4]]).ndim
+        2
+        """
         return len(self.shape)
 
     def numel(self) -> UOp | int:
-        """The number of elements."""
+        """The number of elements.
+
+        >>> Tensor([[1, 2], [3, 4]]).uop.numel()
+        4
+        """
         return prod(self.shape)
 
     def _resolve_dim(self, dim: int, *, extra: bool = False) -> int:
@@ -208,7 +220,11 @@ class MovementMixin:
 
     @property
     def T(self) -> Self:
-        """The transpose: axes 0 and 1 exchanged."""
+        """The transpose: axes 0 and 1 exchanged.
+
+        >>> Tensor([[1, 2], [3, 4]]).T.tolist()
+        [[1, 3], [2, 4]]
+        """
         return self.transpose()
 
     def transpose(self, dim0=1, dim1=0) -> Self:

@@ -83,8 +83,9 @@ class StorageMixin(TensorCore):
 
         `cfg` is "sha3_224", "sha3_256", "shake_128" (16 bytes), or (rate, domain byte).
 
-        >>> bytes(Tensor(b"abc").keccak().tolist()).hex()[:8]
-        '3a985da7'
+        >>> digest = Tensor(b"abc").keccak("sha3_256")
+        >>> digest.shape, digest.dtype
+        ((32,), dtypes.uchar)
         """
         rate, separator = _KECCAK[cfg] if isinstance(cfg, str) else cfg
         length = self.shape[-1]

@@ -128,7 +128,11 @@ class BuildMethods(Installed):
 
     @staticmethod
     def unique(arg: int | None = None) -> UOp:
-        """A node that no other equals."""
+        """A node that no other equals.
+
+        >>> UOp.unique() is UOp.unique()
+        False
+        """
         return UOp(Ops.UNIQUE, arg=next(UOp.unique_num) if arg is None else arg)
 
     @staticmethod
@@ -145,7 +149,11 @@ class BuildMethods(Installed):
         return flat if len(shape) == 1 else flat.reshape(tuple(shape))
 
     def placeholder_like(self, slot: int) -> UOp:
-        """A kernel argument with the dtype of this node and the shape it has on one device."""
+        """A kernel argument with the dtype of this node and the shape it has on one device.
+
+        >>> UOp.placeholder((2, 3), dtypes.float32, 0).placeholder_like(1).shape
+        (2, 3)
+        """
         if not all(isinstance(size, int) for size in self.shape):
             raise ValueError(f"a placeholder needs a constant shape, got {self.shape}")
         shape = self.shape
@@ -165,30 +173,56 @@ class BuildMethods(Installed):
         return UOp(Ops.SINK, dtypes.void, tuple(s for s in srcs if s is not None), **kwargs)
 
     def group(*srcs: UOp | None) -> UOp:
-        """Several effects as one node; a single one is itself."""
+        """Several effects as one node; a single one is itself.
+
+        >>> UOp.group(UOp.const(dtypes.int32, 1), UOp.const(dtypes.int32, 2)).op.name
+        'GROUP'
+        """
         kept = tuple(s for s in srcs if s is not None)
         return kept[0] if len(kept) == 1 else UOp(Ops.GROUP, dtypes.void, kept)
 
     def end(self, *src: UOp) -> UOp:
-        """This effect with the given loops closed around it."""
+        """This effect with the given loops closed around it.
+
+        >>> i = UOp.range(4, 0)
+        >>> len(UOp.const(dtypes.int32, 1).end(i).ranges)
+        0
+        """
         return UOp(Ops.END, dtypes.void, (self, *src)) if src else self
 
     def after(self, *src: UOp, **kwargs) -> UOp:
-        """This buffer as it is once `src` has happened."""
+        """This buffer as it is once `src` has happened.
+
+        >>> p = UOp.placeholder((4,), dtypes.float32, 0)
+        >>> p.after(p[0].store(1.0)).shape
+        (4,)
+        """
         return UOp(Ops.AFTER, self.dtype, (self, *src), **kwargs) if src else self
 
     def barrier(self, *src: UOp) -> UOp:
-        """A point that all threads of a group reach before any goes on."""
+        """A point that all threads of a group reach before any goes on.
+
+        >>> UOp.const(dtypes.int32, 1).barrier().op.name
+        'BARRIER'
+        """
         return UOp(Ops.BARRIER, dtypes.void, (self, *src))
 
     def f(self, op: Ops, **kwargs) -> UOp:
-        """A node of `op` on this one, with its dtype unless another is given."""
+        """A node of `op` on this one, with its dtype unless another is given.
+
+        >>> UOp.const(dtypes.int32, 1).f(Ops.NOOP).op.name
+        'NOOP'
+        """
         return UOp(op, kwargs.pop("dtype", self.dtype), (self, *kwargs.pop("src", ())), **kwargs)
 
     # ---- memory
 
     def index(self, *srcs: UOp | None, ptr: bool = False, **kwargs) -> UOp:
-        """The element at one index per axis; with `ptr` its address."""
+        """The element at one index per axis; with `ptr` its address.
+
+        >>> UOp.placeholder((4,), dtypes.float32, 0).index(UOp.const(dtypes.index, 2)).dtype
+        dtypes.float
+        """
         dtype = kwargs.pop("dtype", self.dtype if ptr else self.dtype.base)
         kept = tuple(s for s in srcs if s is not None)
         return UOp(Ops.INDEX, dtype, (self, *map(size_to_uop, kept)), **kwargs)
@@ -213,16 +247,31 @@ class BuildMethods(Installed):
         return self._mop(Ops.SHRINK, tuple(pairs))._mop(Ops.RESHAPE, tuple(kept))
 
     def load(self, *src: UOp, **kwargs) -> UOp:
-        """The value at this address; a source is the value where the address is not valid."""
+        """The value at this address; a source is the value where the address is not valid.
+
+        >>> p = UOp.placeholder((4,), dtypes.float32, 0)
+        >>> p.index(UOp.const(dtypes.index, 2), ptr=True).load().dtype
+        dtypes.float
+        """
         return UOp(Ops.LOAD, kwargs.pop("dtype", self.dtype.base), (self, *src), **kwargs)
 
     def store(self, src, **kwargs) -> UOp:
-        """Writes a value, or a constant, to this address."""
+        """Writes a value, or a constant, to this address.
+
+        >>> p = UOp.placeholder((4,), dtypes.float32, 0)
+        >>> p[0].store(1.0).op.name
+        'STORE'
+        """
         value = src if isinstance(src, UOp) else UOp.const(self.dtype.base, src)
         return UOp(Ops.STORE, kwargs.pop("dtype", dtypes.void), (self, value), **kwargs)
 
     def set(self, val, end=()) -> UOp:
-        """The buffer of this element once `val` is stored in it and the loops `end` are closed."""
+        """The buffer of this element once `val` is stored in it and the loops `end` are closed.
+
+        >>> p = UOp.placeholder((4,), dtypes.float32, 0)
+        >>> p[0].set(1.0).shape
+        (4,)
+        """
         loops = end if isinstance(end, (tuple, list)) else (end,)
         return self.src[0].after(self.store(val).end(*loops))
 
@@ -257,7 +306,12 @@ class BuildMethods(Installed):
         return self if self.dtype is dtype else UOp(Ops.BITCAST, dtype, (self,))
 
     def reduce(self, *src: UOp, **kwargs) -> UOp:
-        """This value combined over the loops `src` by the op in `arg`."""
+        """This value combined over the loops `src` by the op in `arg`.
+
+        >>> i = UOp.range(4, 0)
+        >>> len(i.reduce(i, arg=Ops.ADD).ranges)
+        0
+        """
         return UOp(Ops.REDUCE, kwargs.pop("dtype", self.dtype), (self, *src), **kwargs)
 
     def bufferize(self, *args: UOp, **kwargs) -> UOp:

@@ -98,7 +98,11 @@ class TensorMethods(Installed):
         return encode_movement(Ops.RESHAPE, self, arg)
 
     def pad(self, arg: tuple) -> UOp:
-        """Zeros added before and after each axis: one `(before, after)` pair per axis."""
+        """Zeros added before and after each axis: one `(before, after)` pair per axis.
+
+        >>> Tensor([1, 2]).uop.pad(((1, 1),)).shape
+        (4,)
+        """
         pairs = tuple((0, 0) if pair is None else tuple(pair) for pair in arg)
         if len(pairs) != len(self.shape):
             raise ValueError(f"pad needs one pair per axis: got {arg} for shape {self.shape}")
@@ -122,7 +126,11 @@ class TensorMethods(Installed):
         return u
 
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in memory in order, starting at the buffer's begin."""
+        """Whether the elements lie in memory in order, starting at the buffer's begin.
+
+        >>> Tensor.arange(6).realize().reshape(2, 3).uop.is_contiguous()
+        True
+        """
         u = self
         while u.op in (Ops.RESHAPE, Ops.MULTI):
             u = u.src[0]
@@ -130,7 +138,11 @@ class TensorMethods(Installed):
 
     @property
     def ptrdtype(self) -> PtrDType:
-        """The dtype, which has to be a pointer."""
+        """The dtype, which has to be a pointer.
+
+        >>> UOp.placeholder((4,), dtypes.float32, 0).ptrdtype.size
+        4
+        """
         if not isinstance(self.dtype, PtrDType):
             raise RuntimeError(f"{self.op} is no pointer, its dtype is {self.dtype}")
         return self.dtype
@@ -151,7 +163,11 @@ class TensorMethods(Installed):
 
     @staticmethod
     def new_buffer(device, size: int, dtype: DType, num: int | None = None) -> UOp:
-        """A flat buffer of `size` elements that no other equals; memory comes when it is used."""
+        """A flat buffer of `size` elements that no other equals; memory comes when it is used.
+
+        >>> UOp.new_buffer(Device.DEFAULT, 4, dtypes.float32).size
+        4
+        """
         return UOp(Ops.BUFFER, dtype, (UOp.unique(num), device_to_uop(device)), size)
 
     @property
@@ -187,7 +203,11 @@ class TensorMethods(Installed):
 
     @property
     def buffer(self) -> Buffer | MultiBuffer:
-        """The memory of this node. It must be a whole buffer: a view other than a reshape is none."""
+        """The memory of this node. It must be a whole buffer: a view other than a reshape is none.
+
+        >>> Tensor([1, 2]).realize().uop.base.buffer.size
+        2
+        """
         from tinygrad.device import Buffer, MultiBuffer
 
         if self.op is Ops.MSELECT:
@@ -214,7 +234,11 @@ class TensorMethods(Installed):
 
     @property
     def realized(self) -> Buffer | MultiBuffer | None:
-        """The memory if it exists and is allocated, else None."""
+        """The memory if it exists and is allocated, else None.
+
+        >>> Tensor([1, 2]).realize().uop.base.realized is not None
+        True
+        """
         if self.op in (Ops.BUFFER, Ops.MSTACK, Ops.MSELECT):
             found = buffers.get(self) if self.op is Ops.BUFFER else self._assembled()
             return found if found is not None and found.is_allocated() else None
@@ -248,7 +272,11 @@ class TensorMethods(Installed):
         return UOp(Ops.REDUCE_AXIS, self.dtype, (self,), (op, axes)) if axes else self
 
     def contiguous(self, *args, **kwargs) -> UOp:
-        """The value laid out in order in memory of its own."""
+        """The value laid out in order in memory of its own.
+
+        >>> Tensor([1.0]).uop.contiguous().shape
+        (1,)
+        """
         if not args and not kwargs and self.is_contiguous():
             return self
         return UOp(Ops.CONTIGUOUS, self.dtype, (self, *args), **kwargs)
@@ -258,7 +286,11 @@ class TensorMethods(Installed):
         return UOp(Ops.CONTIGUOUS_BACKWARD, self.dtype, (self,))
 
     def detach(self) -> UOp:
-        """The value, through which no gradient flows."""
+        """The value, through which no gradient flows.
+
+        >>> Tensor([1.0]).uop.detach().op.name
+        'DETACH'
+        """
         return UOp(Ops.DETACH, self.dtype, (self,))
 
     def assign(self, x: UOp) -> UOp:
@@ -278,7 +310,11 @@ class TensorMethods(Installed):
     # ---- several devices
 
     def copy_to_device(self, device, arg: int | None = None) -> UOp:
-        """The value on another device; `arg` picks the copy to take where it lies on several."""
+        """The value on another device; `arg` picks the copy to take where it lies on several.
+
+        >>> Tensor([1, 2]).realize().uop.copy_to_device("PYTHON").device
+        'PYTHON'
+        """
         source = self if arg is None else self.mselect(arg)
         return UOp(Ops.COPY, self.dtype, (source, device_to_uop(device)))
 

@@ -116,7 +116,12 @@ class _Derived(Installed):
 
     @property
     def ended_ranges(self) -> tuple[UOp, ...]:
-        """The loops this node ends."""
+        """The loops this node ends.
+
+        >>> i = UOp.range(4, 0)
+        >>> list(UOp.const(dtypes.int32, 1).end(i).ended_ranges) == [i]
+        True
+        """
         return ended_ranges(self)
 
     @property

@@ -251,11 +251,19 @@ class RenderMethods(Installed):
         return text.arg if text.op is Ops.NOOP else to_python(text)
 
     def pyrender(self) -> str:
-        """The graph as Python statements that build it; the last one sets `ast`."""
+        """The graph as Python statements that build it; the last one sets `ast`.
+
+        >>> print(UOp.variable("n", 1, 8).pyrender())
+        ast = UOp(Ops.DEFINE_VAR, dtypes.index, (), ('n', 1, 8))
+        """
         return to_script(self)
 
     def argstr(self) -> str:
-        """The argument as text."""
+        """The argument as text.
+
+        >>> UOp.const(dtypes.int32, 3).argstr()
+        '3'
+        """
         return argument_text(self.arg)
 
     def tagstr(self) -> str:

@@ -24,6 +24,9 @@ class Compiler:
 
     `cachekey` names the table of the disk cache. It must tell apart everything but the source that the bytes depend
     on: the compiler, its version, its flags, the target. None = never cached.
+
+    >>> Compiler().compile("text")
+    b'text'
     """
 
     def __init__(self, cachekey: str | None = None):
