@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tinygrad.dtype import dtypes
@@ -130,7 +132,8 @@ def category_mapper(
     """Numbers for texts or texts for numbers, by two lists."""
     if isinstance(x, Tensor):
         names = dict(zip(cats_int64s, cats_strings))
-        flat = [names.get(v, default_string) for v in x.flatten().tolist()]
+        given: Any = x.flatten().tolist()
+        flat = [names.get(v, default_string) for v in given]
         return np.array(flat, dtype=object).reshape(x.shape)
     numbers = dict(zip(cats_strings, cats_int64s))
     flat = [numbers.get(str(v), default_int64) for v in x.reshape(-1)]
@@ -175,7 +178,7 @@ def _votes(likeness: Tensor, coefficients: Tensor, rho, counts) -> tuple[list[Te
     """The score of each pair of classes, and how many pairs each class wins by row."""
     starts = np.concatenate([[0], np.cumsum(counts)])
     spans = [slice(int(a), int(b)) for a, b in zip(starts, starts[1:])]
-    scores = []
+    scores: list[Tensor] = []
     votes = np.zeros((likeness.shape[0], len(counts)))
     for i in range(len(counts)):
         for j in range(i + 1, len(counts)):
