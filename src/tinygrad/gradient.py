@@ -176,6 +176,36 @@ def _unwrapped(ctx: UOp, ret: UOp) -> UOp:
     return ctx.src[0] if ctx.op is Ops.MULTI and ctx.arg == ret.arg else ctx
 
 
+# nodes looked at before an expression counts as a computed one
+_MOST_UNIFORM_NODES = 32
+
+
+def _is_uniform(u: UOp) -> bool:
+    """Whether all elements are one number, put together from constants only."""
+    pending, seen = [u], {u}
+    while pending:
+        node = pending.pop()
+        if node.op in GroupOp.ALU or node.op is Ops.CAST:
+            parts = node.src
+        elif node.op in (Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.SHRINK):
+            parts = node.src[:1]
+        elif node.op is Ops.CONST:
+            continue
+        else:
+            return False
+        fresh = [p for p in parts if p not in seen]
+        seen.update(fresh)
+        pending += fresh
+        if len(seen) > _MOST_UNIFORM_NODES:
+            return False
+    return True
+
+
+def _contiguous_gradient(ctx: UOp):
+    """In memory before it goes on, unless it is one number, which is at hand everywhere."""
+    return (ctx if _is_uniform(ctx) else ctx.contiguous(),)
+
+
 _LN2 = math.log(2)
 
 # ruff: format off
@@ -199,7 +229,7 @@ pm_gradient = PatternMatcher(
         (UPat(Ops.WHERE, name="ret"), _where_gradient),
         (UPat(Ops.REDUCE_AXIS, name="ret"), lambda ctx, ret: reduce_gradient(ctx, ret, ret.arg[0])),
         (UPat(Ops.CONTIGUOUS), lambda ctx: (ctx,)),
-        (UPat(Ops.CONTIGUOUS_BACKWARD), lambda ctx: (ctx.contiguous(),)),
+        (UPat(Ops.CONTIGUOUS_BACKWARD), _contiguous_gradient),
         (UPat((Ops.ASSIGN, Ops.AFTER)), lambda ctx: (None, ctx)),
         (UPat(Ops.RESHAPE, name="ret"), lambda ctx, ret: (ctx.reshape(ret.src[0].shape), None)),
         (UPat(Ops.EXPAND, name="ret"), _expand_gradient),

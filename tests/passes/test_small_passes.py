@@ -176,3 +176,17 @@ def test_line_rewrite_renames_later_uses():
     three = UOp.const(dtypes.int32, 3)
     pm = PatternMatcher([(UPat(Ops.CONST, arg=2, name="u"), lambda u: (three, [three]))])
     assert line_rewrite([one, two, total], pm) == [one, three, one + three]
+
+
+def test_rows_of_a_constant_matrix_are_spelled_out():
+    """A transform by a small constant matrix computes each row once, not all rows for each place."""
+    from tinygrad import Tensor
+    from tinygrad.device import Device
+    from tinygrad.engine.realize import get_program
+
+    x = Tensor.empty(64, 6)
+    left = [x[:, i : i + 1] for i in range(6)]
+    rows = [left[0] + left[1], left[2] * 3 - left[0], left[3] + left[4] * 5, left[5] - left[1]]
+    item = rows[0].cat(*rows[1:], dim=1).schedule()[-1]
+    uops = get_program(item.ast, Device["CPU"].renderer).uops
+    assert not [u for u in uops if u.op is Ops.WHERE]

@@ -113,3 +113,29 @@ def test_deep_graph():
     for _ in range(3000):
         y = y + 1
     assert y.sum().gradient(x)[0].dtype is dtypes.float32
+
+
+def test_one_number_is_not_stored_on_the_way_back():
+    x = Tensor.ones(4, 8).contiguous().realize()
+    x.requires_grad = True
+    (x * x).contiguous_backward().mean().backward()
+    kernels = x.grad.schedule()
+    assert len(kernels) == 1
+    kernels[0].run()
+    assert x.grad.tolist() == [[2 / 32] * 8] * 4
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 9, 9), (2, 3, 14, 11)])
+def test_fast_convolution_and_its_gradient(shape):
+    from tinygrad.helpers import Context
+
+    found = []
+    for fast in (0, 1):
+        Tensor.manual_seed(3)
+        x, w = (Tensor.randn(*s, requires_grad=True) for s in (shape, (4, shape[1], 3, 3)))
+        with Context(WINO=fast):
+            out = x.conv2d(w, padding=1)
+            out.square().sum().backward()
+            found.append([t.numpy() for t in (out, x.grad, w.grad)])
+    for plain, quick in zip(*found):
+        np.testing.assert_allclose(quick, plain, rtol=2e-3, atol=2e-3)

@@ -40,27 +40,24 @@ def applies(kernel, stride, dilation) -> bool:
     )
 
 
-def _column(like, matrix, j: int, trailing: int):
-    """Column `j` of a matrix as a constant tensor with `trailing` axes of size 1 behind."""
-    entries = [
-        like.full((1,), float(row[j]), device=like.device, dtype=like.dtype) for row in matrix
-    ]
-    return entries[0].cat(*entries[1:]).reshape(len(matrix), *(1,) * trailing)
-
-
 def _transform(t, matrix, n: int):
     """The matrix applied along each of the last `n` axes.
 
-    Written as sums of slices times constants, so that nothing has to be stored in between.
+    Each row is a sum of slices times its entries, so nothing has to be stored in between, zeros cost nothing, and the
+    gradient has the same form: no sums over axes that a product with a constant tensor would have spread.
     """
-    if n == 0:
-        return t
-    axis, total = t.ndim - n, None
-    for j in range(len(matrix[0])):
-        part = t.shrink(tuple((j, j + 1) if i == axis else None for i in range(t.ndim)))
-        term = _transform(part, matrix, n - 1) * _column(t, matrix, j, n - 1)
-        total = term if total is None else total + term
-    return total
+    for axis in range(t.ndim - n, t.ndim):
+        slices = [_cut(t, axis, j) for j in range(len(matrix[0]))]
+        rows = []
+        for entries in matrix:
+            first, *rest = (s if e == 1 else s * e for s, e in zip(slices, entries) if e)
+            rows.append(sum(rest, first))
+        t = rows[0].cat(*rows[1:], dim=axis)
+    return t
+
+
+def _cut(t, axis: int, j: int):
+    return t.shrink(tuple((j, j + 1) if i == axis else None for i in range(t.ndim)))
 
 
 def convolve(x, weight, groups: int, dtype):

@@ -24,8 +24,8 @@ from tinygrad.codegen.late.accumulate import RegisterNames, accumulate, across_l
 from tinygrad.codegen.late.memory import address_parts
 from tinygrad.codegen.late.scopes import Axis, Scopes, axis_of
 from tinygrad.codegen.target import native_lanes
-from tinygrad.dtype import PtrDType
-from tinygrad.uop import Ops
+from tinygrad.dtype import PtrDType, dtypes
+from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.ops import AxisType, UOp
 
 # accumulators that hide the latency of an addition, and how many results are nearly as good
@@ -57,17 +57,30 @@ def _executions(scopes: Scopes, mask: int) -> int:
     return times
 
 
+def _selects_computed(u: UOp) -> bool:
+    """Whether `u` picks between values of which at least one takes arithmetic."""
+    if u.op is not Ops.WHERE or u.dtype.scalar() is dtypes.index:
+        return False
+    return any(side.op in GroupOp.ALU for side in u.src[1:])
+
+
 def choose_vector_axes(scopes: Scopes, forbidden: int) -> set[UOp]:
     """The lane ranges that become vector lanes; no node depends on two of them.
 
     Each range earns the executions of every access with stride 1 along it, and loses half of those
-    of strided ones, whose lanes have to be gathered. The best is taken, then the best of those that
+    of strided ones, whose lanes have to be gathered. A select that the range alone decides costs both
+    its sides as lanes, and neither where the range is spelled out. The best is taken, then the best of those that
     never meet it, and so on.
     """
     candidates = [r for r in scopes.ranges if is_lane_range(r) and r.vmax > 0]
     lanes = [r for r in candidates if not forbidden & scopes.bit[r]]
     points = dict.fromkeys(lanes, 0)
     for u in scopes.order if lanes else ():
+        # (a gated load computes nothing that could be left out)
+        if _selects_computed(u):
+            for r in lanes:
+                if scopes.mask[u.src[0]] == scopes.bit[r]:
+                    points[r] -= 2 * _executions(scopes, scopes.mask[u])
         if u.op not in (Ops.LOAD, Ops.STORE) or (parts := address_parts(u.src[0])) is None:
             continue
         mask = scopes.mask[parts[1]]

@@ -25,6 +25,10 @@ _LATENCY = 4
 _HORIZONTAL_SUM = 10
 # vector operations below which waking other threads costs more than it saves
 _WORTH_THREADS = 3000
+# conditions on one axis from which on it is spelled out, the longest such axis, and the most values at once
+_WORTH_SPELLING_OUT = 3
+_LONGEST_SPELLED_OUT = 8
+_MOST_SPELLED_OUT = 64
 _MOST_ROWS = 14
 _MOST_VECTORS = 4
 # a set-associative first-level cache keeps this many rows apart whose distance is a multiple of its way size
@@ -110,12 +114,59 @@ def optimise_for_vectors(k: Scheduler) -> None:
     if not v.stores or not v.outputs and not v.reduces:
         return
     work = _work(v)
-    if not v.reduces:
+    if _spell_out_selects(v):
+        pass
+    elif not v.reduces:
         _tile_elementwise(v)
     elif not (_tile_rows_and_lanes(v) or _tile_along_reduce(v)):
         _tile_elementwise(v)
     if work > _WORTH_THREADS:
         _thread(v)
+
+
+def _selected(v: KernelView, axis: UOp, most: int) -> int:
+    """How much of an axis to spell out so that selects between values are settled: all, a period of it, or 1 (nothing).
+
+    Counts selects between computed values (a gate on a load is free) whose condition hangs on this axis alone, or on its place within a period ("axis % n").
+    """
+    conditions = [
+        u.src[0]
+        for u in v.k.ast.toposort()
+        if u.op is Ops.WHERE
+        and u.dtype.scalar() is not dtypes.index
+        and any(side.op in GroupOp.ALU for side in u.src[1:])
+    ]
+    alone = [c for c in dict.fromkeys(conditions) if c.ranges.keys() == {axis}]
+    if len(alone) < _WORTH_SPELLING_OUT:
+        return 1
+    if 1 < _size(axis) <= most:
+        return _size(axis)
+    periods = {
+        u.src[1].arg
+        for c in alone
+        for u in c.toposort()
+        if u.op is Ops.MOD and u.src[0] is axis and u.src[1].op is Ops.CONST
+    }
+    period = periods.pop() if len(periods) == 1 else 0
+    return period if 1 < period <= most and _size(axis) % period == 0 else 1
+
+
+def _spell_out_selects(v: KernelView) -> bool:
+    """Unrolls output axes that pick one of several expressions, instead of computing all and selecting one each time.
+
+    Such kernels come from transforms by small constant matrices, whose rows are put side by side. Says whether it did.
+    """
+    lane_axis = _lane_axis(v)
+    spelled: list[UOp] = []
+    room = _MOST_SPELLED_OUT
+    for axis in v.outputs:
+        amount = _selected(v, axis, min(_LONGEST_SPELLED_OUT, room))
+        if amount > 1 and v.apply(OptOps.UPCAST, axis, amount):
+            spelled.append(axis)
+            room //= amount
+    if spelled and lane_axis is not None and lane_axis not in spelled and not v.reduces:
+        v.apply(OptOps.UPCAST, lane_axis, min(v.lanes, _size(lane_axis)))
+    return bool(spelled)
 
 
 def _work(v: KernelView) -> float:
