@@ -108,6 +108,11 @@ def element_dtype(kind: int | str) -> DType:
     return DTYPES[number]
 
 
+def usable_dtype(dtype: DType, context: str) -> DType:
+    """`dtype` or what replaces it on the default device; 8-bit floats are converted everywhere."""
+    return dtype if dtype in dtypes.fp8s else dtype_fallback(dtype, context)
+
+
 def dtype_fallback(dtype: DType, fallback_context: str) -> DType:
     """`dtype`, or float32 (or int32) where the default device does not have it."""
     if is_dtype_supported(dtype):

@@ -22,8 +22,8 @@ from tinygrad.nn.onnx_parts.kinds import (
     Domain,
     OnnxNode,
     OnnxValue,
-    dtype_fallback,
     to_python_const,
+    usable_dtype,
 )
 from tinygrad.nn.onnx_parts.model import (
     AttributeReference,
@@ -156,7 +156,7 @@ class OnnxRunner:
     def _tensor_input(self, name: str, value: Any, spec: OnnxValue) -> Any:
         if spec.dtype is dtypes.void:
             return value if isinstance(value, Tensor) else np.asarray(value, dtype=object)
-        wanted = dtype_fallback(spec.dtype, f"input {name}")
+        wanted = usable_dtype(spec.dtype, f"input {name}")
         if not isinstance(value, Tensor):
             array = np.asarray(value)
             value = Tensor(array, device=self._device)

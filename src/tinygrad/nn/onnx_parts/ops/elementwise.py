@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad.dtype import dtypes
-from tinygrad.nn.onnx_parts.kinds import PACKED_NIBBLES, dtype_fallback, element_dtype
+from tinygrad.dtype import DType, dtypes
+from tinygrad.nn.onnx_parts.kinds import PACKED_NIBBLES, element_dtype, usable_dtype
 from tinygrad.nn.onnx_parts.registry import Domain, operator
 from tinygrad.tensor import Tensor
 
@@ -288,7 +288,7 @@ def cast(x, to: int | str, saturate: int = 1, round_mode: str = "up"):
     """x as another type; text is parsed. Floats saturate where fp8 has no infinity."""
     if to == 8:
         return x if isinstance(x, np.ndarray) else _as_text(x)
-    dtype = dtype_fallback(element_dtype(to), "Cast")
+    dtype = usable_dtype(element_dtype(to), "Cast")
     if isinstance(x, np.ndarray):
         numbers = np.array([float(v) for v in x.reshape(-1)]).reshape(x.shape)
         return Tensor(numbers).cast(dtype)
@@ -296,7 +296,24 @@ def cast(x, to: int | str, saturate: int = 1, round_mode: str = "up"):
         # four bits, held in a byte: what does not fit wraps around
         low = (x.cast(dtypes.int32) & 15).cast(dtypes.uint8)
         return low if dtype is dtypes.uint8 else (low ^ 8).cast(dtype) - 8
+    if dtype in _LIMITS:
+        return _small_float(x, dtype, saturate)
     return x if x.dtype is dtype else x.cast(dtype)
+
+
+# the largest number, the first that rounds to none, and the bits of what that becomes
+_LIMITS = {dtypes.fp8e4m3: (448.0, 464.0, 0x7F), dtypes.fp8e5m2: (57344.0, 61440.0, 0x7C)}
+
+
+def _small_float(x: Tensor, dtype: DType, saturate: int) -> Tensor:
+    """x as 8-bit floats; what is too large becomes the largest one, else NaN or infinite."""
+    largest, limit, bits = _LIMITS[dtype]
+    wide = x.cast(dtypes.float32)
+    if saturate:
+        return wide.clip(-largest, largest).cast(dtype)
+    over = wide.abs() > limit if dtype is dtypes.fp8e4m3 else wide.abs() >= limit
+    sign = (wide < 0).cast(dtypes.uint8) * 0x80
+    return over.where(sign + bits, wide.cast(dtype).bitcast(dtypes.uint8)).bitcast(dtype)
 
 
 @operator("CastLike")
@@ -308,4 +325,6 @@ def cast_like(x, target, saturate: int = 1, round_mode: str = "up"):
         return Tensor(np.array([float(v) for v in x.reshape(-1)]).reshape(x.shape)).cast(
             target.dtype
         )
+    if target.dtype in _LIMITS:
+        return _small_float(x, target.dtype, saturate)
     return x.cast(target.dtype)
