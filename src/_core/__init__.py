@@ -7,13 +7,14 @@ of the node), `set_hook`. Layers: values < node < slots, walk; pattern < match <
 from tinygrad._core.arith import bind
 from tinygrad._core.formula import Linear, scaled_part, summands
 from tinygrad._core.identity import compare
-from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, fired_rule, match_all
+from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, fired_rule, match_all, match_counts
 from tinygrad._core.node import (
     UOp,
     check_table,
     get_hook,
     install,
     live_nodes,
+    made_nodes,
     python_forms,
     set_hook,
 )
@@ -43,7 +44,9 @@ __all__ = [
     "install",
     "live_nodes",
     "loop_masks",
+    "made_nodes",
     "match_all",
+    "match_counts",
     "python_forms",
     "rebuilt",
     "scaled_part",

@@ -485,7 +485,7 @@ def fired_rule():
 
 
 cdef object match_node(PatternMatcher pm, UOp u, object ctx):
-    global fired
+    global fired, tried, changed
     cdef int i
     cdef Rule rule
     cdef PyObject **rules
@@ -496,6 +496,7 @@ cdef object match_node(PatternMatcher pm, UOp u, object ctx):
         rule = <Rule>rules[i]
         if (rule.need0 & ~u.below0) or (rule.need1 & ~u.below1):
             continue
+        tried += 1
         if not check(&rule.program[0], u):
             continue
         if rule.native is not NULL:
@@ -506,8 +507,18 @@ cdef object match_node(PatternMatcher pm, UOp u, object ctx):
             result = try_rule(rule, u, ctx)
         if result is not None:
             fired = rule
+            changed += 1
             return result
     return None
+
+
+# Patterns tried and results given since the start, by all matchers.
+cdef uint64_t tried = 0, changed = 0
+
+
+def match_counts():
+    """How many patterns were tried on nodes, and how many rules gave a result, since the start."""
+    return tried, changed
 
 
 cdef object apply_rules(object pm, UOp u, object ctx):

@@ -63,6 +63,7 @@ cdef extern from *:
 cdef PyObject **table = NULL
 cdef Py_ssize_t table_size = 0
 cdef Py_ssize_t live = 0
+cdef uint64_t made = 0         # nodes that were not there when they were asked for
 cdef uint64_t version = 0
 cdef uint64_t epoch = 0
 
@@ -405,7 +406,7 @@ cdef uint64_t NONE_HASH = 0x51ED27
 
 cdef UOp make_node(object op, object dtype, tuple src, object arg, object tag):
     """The node for these fields: found in the table, or made and entered."""
-    global live, version
+    global live, made, version
     cdef DTypeInfo info = info_of(dtype)
     cdef Py_ssize_t count = PyTuple_GET_SIZE(src)
     cdef Py_ssize_t i
@@ -461,6 +462,7 @@ cdef UOp make_node(object op, object dtype, tuple src, object arg, object tag):
     table[<size_t>h & <size_t>(table_size - 1)] = <PyObject *>node
     node.flags |= 1
     live += 1
+    made += 1
     version += 1
     return node
 
@@ -550,6 +552,11 @@ def get_hook(str name):
 def live_nodes():
     """How many nodes exist now."""
     return live
+
+
+def made_nodes():
+    """How many nodes were made since the start."""
+    return made
 
 
 def check_table():

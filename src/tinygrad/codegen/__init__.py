@@ -12,6 +12,7 @@ from typing import Any
 from tinygrad.codegen.late.finish import line_rewrite, pm_linearize_cleanups
 from tinygrad.codegen.late.linearizer import linearize
 from tinygrad.codegen.pipeline import lower
+from tinygrad.codegen.statistics import measured
 from tinygrad.codegen.target import PlainTarget
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import KernelInfo, PatternMatcher, UOp, UPat, graph_rewrite
@@ -34,15 +35,19 @@ def full_rewrite_to_sink(sink: UOp, ren: Any = None, optimize: bool = True) -> U
     return lower(sink, PlainTarget() if ren is None else ren, optimize)
 
 
+def _instructions(sink: UOp) -> list[UOp]:
+    return line_rewrite(linearize(sink), pm_linearize_cleanups)
+
+
 def _add_instructions(program: UOp) -> UOp:
     """PROGRAM(SINK, DEVICE) gets its linear list."""
-    lines = line_rewrite(linearize(program.src[0]), pm_linearize_cleanups)
+    lines = measured("linearize", _instructions, program.src[0])
     return program.replace(src=(*program.src, UOp(Ops.LINEAR, src=tuple(lines))))
 
 
 def _add_source(ctx: Any, program: UOp) -> UOp:
     """PROGRAM(SINK, DEVICE, LINEAR) gets its text."""
-    text = ctx.render(list(program.src[2].src))
+    text = measured("render", ctx.render, list(program.src[2].src))
     return program.replace(src=(*program.src, UOp(Ops.SOURCE, arg=text)))
 
 

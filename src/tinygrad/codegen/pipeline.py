@@ -31,6 +31,8 @@ from tinygrad.codegen.late.memory import (
 from tinygrad.codegen.late.splats import pm_splats
 from tinygrad.codegen.late.statements import lower_statements
 from tinygrad.codegen.late.width import split_vectors
+from tinygrad.codegen.statistics import measured
+from tinygrad.common.env import PASS_STATS
 from tinygrad.helpers import SPEC
 from tinygrad.uop.decompositions import late_decompositions
 from tinygrad.uop.ops import PatternMatcher, UOp, graph_rewrite
@@ -234,7 +236,7 @@ def lower(sink: UOp, ren: Any, optimize: bool = True) -> UOp:
         if row.optimizing and not optimize:
             continue
         try:
-            sink = row.run(sink, ren)
+            sink = measured(row.name, row.run, sink, ren) if PASS_STATS else row.run(sink, ren)
             if SPEC > 1 or (SPEC and row is PASSES[-1]):
                 type_verify(sink, row.spec)
         except Exception as e:
