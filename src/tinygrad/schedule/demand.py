@@ -13,6 +13,7 @@ recursion; work is linear in the number of (node, read) pairs.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from tinygrad.helpers import PCONTIG
@@ -83,10 +84,10 @@ def put_views(base: UOp, views: list[UOp]) -> UOp:
     return base
 
 
-def split_views(u: UOp) -> tuple[list[UOp], UOp]:
-    """The views on top of a node, outermost first, and the node below."""
+def split_views(u: UOp, kinds: Collection[Ops] = VIEW_OPS) -> tuple[list[UOp], UOp]:
+    """The views (nodes of these `kinds`) on top of a node, outermost first, and the node below."""
     views = []
-    while u.op in VIEW_OPS:
+    while u.op in kinds:
         views.append(u)
         u = u.src[0]
     return views, u

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from tinygrad.device import Buffer, MultiBuffer
 from tinygrad.engine.sharing import VIEWS, parts_of
+from tinygrad.schedule.demand import split_views
 from tinygrad.tensor.core import TensorCore, live_tensors
 from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers
 
@@ -31,18 +32,12 @@ _MADE_MEMORY = frozenset({Ops.CONTIGUOUS, Ops.COPY})
 
 def split(node: UOp) -> tuple[list[UOp], UOp]:
     """The views on top of a state of memory, outermost first, and that state."""
-    views = []
-    while node.op in VIEWS:
-        views.append(node)
-        node = node.src[0]
-    return views, node
+    return split_views(node, VIEWS)
 
 
 def state_of(node: UOp) -> UOp:
     """The state of memory that a view shows."""
-    while node.op in VIEWS:
-        node = node.src[0]
-    return node
+    return split(node)[1]
 
 
 def _on(views: list[UOp], state: UOp) -> UOp:
