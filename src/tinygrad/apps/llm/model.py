@@ -38,6 +38,15 @@ def apply_rope(x: Tensor, freqs_cis: Tensor) -> Tensor:
     return (first * cos - second * sin).cat(second * cos + first * sin, dim=-1)
 
 
+def _matrix(in_features: int, out_features: int) -> nn.Linear:
+    return nn.Linear(in_features, out_features, bias=False)
+
+
+def _hidden_sizes(dim: int, hidden_dim: int) -> tuple[tuple[int, int], ...]:
+    """Inputs and outputs of a gated feed-forward: the gate, what it gates, and the way back."""
+    return (dim, hidden_dim), (dim, hidden_dim), (hidden_dim, dim)
+
+
 class ExpertWeights:
     """One matrix per expert: (experts, outputs, inputs)."""
 
@@ -74,25 +83,21 @@ class TransformerBlock:
         self.rope_theta, self.max_context = rope_theta, max_context
         self.qk_norm, self.num_experts_per_tok = qk_norm, num_experts_per_tok
 
-        self.attn_norm = nn.RMSNorm(dim, norm_eps)
-        self.attn_q = nn.Linear(dim, n_heads * head_dim, bias=False)
-        self.attn_k = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-        self.attn_v = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
-        self.attn_output = nn.Linear(n_heads * head_dim, dim, bias=False)
+        every, shared = n_heads * head_dim, n_kv_heads * head_dim
+        self.attn_norm, self.ffn_norm = (nn.RMSNorm(dim, norm_eps) for _ in range(2))
+        self.attn_q, self.attn_k, self.attn_v = (_matrix(dim, n) for n in (every, shared, shared))
+        self.attn_output = _matrix(every, dim)
         if qk_norm:
-            self.attn_q_norm = nn.RMSNorm(qk_norm, norm_eps)
-            self.attn_k_norm = nn.RMSNorm(qk_norm, norm_eps)
-
-        self.ffn_norm = nn.RMSNorm(dim, norm_eps)
+            self.attn_q_norm, self.attn_k_norm = (nn.RMSNorm(qk_norm, norm_eps) for _ in range(2))
         if num_experts:
-            self.ffn_gate_inp = nn.Linear(dim, num_experts, bias=False)
-            self.ffn_gate_exps = ExpertWeights(num_experts, dim, hidden_dim)
-            self.ffn_up_exps = ExpertWeights(num_experts, dim, hidden_dim)
-            self.ffn_down_exps = ExpertWeights(num_experts, hidden_dim, dim)
+            self.ffn_gate_inp = _matrix(dim, num_experts)
+            self.ffn_gate_exps, self.ffn_up_exps, self.ffn_down_exps = (
+                ExpertWeights(num_experts, *sizes) for sizes in _hidden_sizes(dim, hidden_dim)
+            )
         else:
-            self.ffn_gate = nn.Linear(dim, hidden_dim, bias=False)
-            self.ffn_up = nn.Linear(dim, hidden_dim, bias=False)
-            self.ffn_down = nn.Linear(hidden_dim, dim, bias=False)
+            self.ffn_gate, self.ffn_up, self.ffn_down = (
+                _matrix(*sizes) for sizes in _hidden_sizes(dim, hidden_dim)
+            )
 
     def __call__(self, x: Tensor, start_pos: int | UOp) -> Tensor:
         x = x + self._attend(self.attn_norm(x), start_pos)
@@ -186,10 +191,9 @@ class Transformer:
             )
             for _ in range(num_blocks)
         ]
-        self.token_embd = nn.Embedding(vocab_size, dim)
-        self.output_norm = nn.RMSNorm(dim, norm_eps)
-        self.output = nn.Linear(dim, vocab_size, bias=False)
         self.max_context = max_context
+        self.output, self.output_norm = _matrix(dim, vocab_size), nn.RMSNorm(dim, norm_eps)
+        self.token_embd = nn.Embedding(vocab_size, dim)
         self.forward_jit = TinyJit(self.forward)
         self.prompt_jit = TinyJit(self.forward)
 
