@@ -7,7 +7,14 @@ of the node), `set_hook`. Layers: values < node < slots, walk; pattern < match <
 from tinygrad._core.arith import bind
 from tinygrad._core.formula import Linear, scaled_part, summands
 from tinygrad._core.identity import compare
-from tinygrad._core.match import BottomUpGate, PatternMatcher, Rule, fired_rule, match_all, match_counts
+from tinygrad._core.match import (
+    BottomUpGate,
+    PatternMatcher,
+    Rule,
+    fired_rule,
+    match_all,
+    match_counts,
+)
 from tinygrad._core.node import (
     UOp,
     check_table,

@@ -240,7 +240,7 @@ def loop_masks(list order not None, list ranges not None):
 # ---------------------------------------------------------------------------------------------- the order of instructions
 
 
-cdef set containing_loops(dict order):
+cdef set containing_loops(list order):
     """The nodes at or above an END."""
     cdef set out = set()
     cdef PyObject *below
@@ -293,18 +293,18 @@ cdef list loops_first(UOp root, set looping):
     return out
 
 
-def arrange(UOp sink not None, dict masks not None, home_of, frozenset silent not None, frozenset header not None):
-    """Puts every node into the loop it belongs to: (nodes at the top, headers in order, bodies of loops without an END).
+def arrange(list order not None, dict masks not None, home_of, frozenset silent not None, frozenset header not None):
+    """Puts every node into the loop it belongs to: (nodes at the top, headers in order, loops that have no END).
 
-    `masks` are those of `loop_masks`; `home_of(mask)` is the innermost loop of a mask, None for none, asked once for each. Nodes of
-    operations in `silent`, and RANGEs, stand nowhere; an END puts its range, the body and itself where it stands. Nodes at the top
-    whose operation is in `header` are listed apart.
+    `order` is a topological order whose last is the sink. `masks` are those of `loop_masks`; `home_of(mask)` is the innermost loop of
+    a mask, None for none, asked once for each. Nodes of operations in `silent`, and RANGEs, stand nowhere; an END puts its range, the
+    body and itself where it stands. Nodes at the top whose operation is in `header` are listed apart.
     """
     cdef dict homes = {}, bodies = {}
     cdef list top = [], heads = [], block
     cdef PyObject *found
     cdef UOp u
-    for u in loops_first(sink, containing_loops(postorder(sink))):
+    for u in loops_first(<UOp?>order[len(order) - 1], containing_loops(order)):
         if u.opnum == RANGE or PySet_Contains(silent, u.op):
             continue
         mask = <object>PyDict_GetItem(masks, u)

@@ -112,8 +112,9 @@ def test_what_comes_after_the_end_of_its_loop_is_reported():
     late = r + 1
     end = UOp(Ops.END, dtypes.void, (UOp(Ops.NOOP), r))
     sink = UOp(Ops.SINK, dtypes.void, (end, late))
-    masks = loop_masks(list(sink.toposort()), [r])
+    order = list(sink.toposort())
+    masks = loop_masks(order, [r])
     _, _, never_ended = arrange(
-        sink, masks, lambda mask: r if mask else None, frozenset({Ops.NOOP}), frozenset()
+        order, masks, lambda mask: r if mask else None, frozenset({Ops.NOOP}), frozenset()
     )
     assert never_ended == [r]

@@ -62,7 +62,8 @@ def _size(result: Any) -> int:
 
 
 def _report() -> None:
-    print(table(passes))
+    if passes:
+        print(table(passes))
 
 
 def table(costs: dict[str, PassCost]) -> str:

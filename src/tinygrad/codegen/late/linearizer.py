@@ -72,7 +72,8 @@ def linearize(sink: UOp) -> list[UOp]:
     """
     sink = nest_ends(sink)
     nest = _LoopNest(sink)
-    top, heads, never_ended = arrange(sink, nest.scopes.mask, nest.home, _SILENT, _HEADER)
+    scopes = nest.scopes
+    top, heads, never_ended = arrange(scopes.order, scopes.mask, nest.home, _SILENT, _HEADER)
     if never_ended:
         open_loops = ", ".join(str(r.arg) for r in never_ended)
         raise RuntimeError(f"loops {open_loops} are never ended; close them with .end(range)")
