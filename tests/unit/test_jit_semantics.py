@@ -506,3 +506,58 @@ def test_captures_in_several_threads(in_threads):
         assert len(jitted.captured.jit_cache) == 2
 
     in_threads(work)
+
+
+# ---- what a replay would not see
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: (x + x.sum().item()).realize(),
+        lambda x: ((x + 1) if x.sum().item() < 2 else (x + 5)).realize(),
+        lambda x: (Tensor((x + 1).numpy() * 2) + x).realize(),
+        lambda x: (x + (x * 2).realize().tolist()[0]).realize(),
+    ],
+)
+def test_values_read_inside_are_an_error(body):
+    jitted = TinyJit(body)
+    jitted(real(1.0))
+    with pytest.raises(JitError, match="values of a tensor are read .* return the tensor"):
+        jitted(real(2.0))
+
+
+def test_values_of_the_surroundings_may_be_read_inside():
+    table = real(3.0)
+    jitted = TinyJit(lambda x: (x + table.item()).realize())
+    assert [jitted(real(float(k))).item() for k in range(4)] == [3.0, 4.0, 5.0, 6.0]
+
+
+def test_lists_inside_of_other_containers_are_inputs():
+    jitted = TinyJit(lambda d, t: (d["a"][0] + t[0][1]).realize())
+    for k in range(5):
+        assert jitted({"a": [real(float(k))]}, ([None, real(10.0)],)).item() == k + 10
+
+
+def test_a_tensor_that_took_the_place_of_another():
+    held = {"t": real(0.0)}
+    jitted = TinyJit(lambda x: (x + held["t"]).realize())
+    for k in range(6):
+        held["t"] = real(float(k))
+        assert jitted(real(1.0)).item() == k + 1
+
+
+def test_a_weight_that_is_replaced_by_a_loaded_one():
+    class Layer:
+        def __init__(self):
+            self.w = real(2.0)
+
+        @TinyJit
+        def __call__(self, x):
+            return (x * self.w).realize()
+
+    layer = Layer()
+    for k in range(6):
+        if k == 3:
+            layer.w = real(5.0)
+        assert layer(real(1.0)).item() == (2.0 if k < 3 else 5.0)

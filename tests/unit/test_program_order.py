@@ -281,3 +281,45 @@ def test_one_capture_in_several_threads():
     for t in threads:
         t.join()
     assert not errors
+
+
+# ---- sharded
+
+
+DEVICES = ("CPU:0", "CPU:1")
+
+
+def test_sharded_swap_and_mixture():
+    a, b = (Tensor(v).shard(DEVICES, 0).realize() for v in ([1.0, 2.0], [3.0, 4.0]))
+    x, y = a + 0, b + 0
+    a.assign(y)
+    b.assign(x)
+    Tensor.realize(a, b)
+    assert (a.tolist(), b.tolist()) == ([3.0, 4.0], [1.0, 2.0])
+    y = a + 1
+    a.assign(a * 10)
+    assert (y + a).tolist() == [34.0, 45.0]
+
+
+def test_sharded_write_runs_once():
+    a, b = (Tensor(v).shard(DEVICES, 0).realize() for v in ([1.0, 2.0], [3.0, 4.0]))
+    a.assign(a + b)
+    assert (a * 2).tolist() == [8.0, 12.0]
+    assert a.tolist() == [4.0, 6.0]
+
+
+def test_realized_view_of_sharded_memory_stays_a_view():
+    a = Tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]).shard(DEVICES, 0).realize()
+    view, y = a[:, 2:], a + 1
+    view.realize()
+    view.assign(view * 10).realize()
+    assert a.tolist() == [[1.0, 2.0, 30.0], [4.0, 5.0, 60.0]]
+    assert y.tolist() == [[2.0, 3.0, 4.0], [5.0, 6.0, 7.0]]
+
+
+def test_part_of_a_sharded_axis_is_refused():
+    a = Tensor([1.0, 2.0, 3.0, 4.0]).shard(DEVICES, 0).realize()
+    with pytest.raises(RuntimeError, match="axis 0 of length 4, which is sharded"):
+        a[2:4].assign(a[2:4] * 2)
+    with pytest.raises(RuntimeError, match="axis 0 of length 1 over 2 devices"):
+        a[:1].clone()

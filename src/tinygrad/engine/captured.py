@@ -55,6 +55,7 @@ class CapturedJit(Generic[ReturnType]):
     def __post_init__(self) -> None:
         # tensors whose memory the kernels use: the node and the memory that each had
         self.surroundings: list[tuple[weakref.ref, UOp, set[Buffer]]] = []
+        self.surroundings_alive = 0
         self.splits = sharing.splits()
         if self.input_count < 0:
             self.input_count = len(self.expected_names)

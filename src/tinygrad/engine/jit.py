@@ -125,6 +125,7 @@ class TinyJit(Generic[ReturnType]):
         self._names = ArgumentNames(fxn)
         self._items: list[ExecItem] = []
         self._optional: list[ExecItem] = []
+        self._inputs: list[Buffer] = []
         self._stand_ins: weakref.WeakKeyDictionary[Buffer, Buffer] = weakref.WeakKeyDictionary()
         self._filled_first: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()
         self._instances: dict[int, TinyJit] = {}
@@ -205,6 +206,16 @@ class TinyJit(Generic[ReturnType]):
         bufs = [None if b is None else self.add_buffer(b) for b in ei.bufs]
         self._items.append(ExecItem(ei.ast, bufs, ei.metadata, ei.fixedvars, ei.prg))
 
+    def refuse_reading(self, buf: Buffer) -> None:
+        """Raises JitError where Python is about to see what a launch would not compute again for it."""
+        inputs = {b.base for b in self._inputs}
+        made = (out.base for item in self._items for out in get_out_buffers_for_ei(item))
+        if buf.base in inputs or any(buf.base is base for base in made):
+            raise JitError(
+                f"the values of a tensor are read (item, tolist, numpy, data) inside of {self._title()} while it is captured, "
+                "and would stay what they are now: return the tensor and read it outside, or use where()"
+            )
+
     def add_copy(self, dest: Buffer, src: Buffer) -> None:
         """Records that `dest` holds what `src` held here; left out in the end if nothing uses `dest`."""
         ast = UOp(Ops.COPY, src.dtype, (UOp(Ops.DEVICE, arg=dest.device),))
@@ -282,6 +293,7 @@ class TinyJit(Generic[ReturnType]):
         self._items, self._stand_ins = [], weakref.WeakKeyDictionary()
         self._filled_first = weakref.WeakKeyDictionary()
         self.capture_thread = threading.get_ident()
+        self._inputs = call.buffers
         capturing.append(self)
         try:
             assert self.fxn is not None
@@ -354,7 +366,7 @@ class TinyJit(Generic[ReturnType]):
             plain=call.plain,
             input_count=len(call.buffers),
         )
-        made.surroundings = own
+        made.surroundings, made.surroundings_alive = own, len(own)
         if self.optimize:
             made.replan_buffers_memory_layout()
         return made
@@ -456,11 +468,14 @@ class TinyJit(Generic[ReturnType]):
     @staticmethod
     def _surroundings_changed(captured: CapturedJit) -> bool:
         """Realizes what was assigned since; whether a tensor that the kernels use has other memory now."""
-        stale = [
-            (t, bases)
-            for ref, node, bases in captured.surroundings
-            if (t := ref()) is not None and t.uop is not node
-        ]
+        alive = [(t, *rest) for ref, *rest in captured.surroundings if (t := ref()) is not None]
+        if len(alive) != captured.surroundings_alive:
+            captured.surroundings_alive = len(alive)
+            # memory that no tensor knows any more: the function uses another tensor by now
+            known = {b for _, _, bases in alive for b in bases}
+            if any(not known.issuperset(bases) for _, _, bases in captured.surroundings):
+                return True
+        stale = [(t, bases) for t, node, bases in alive if t.uop is not node]
         if stale:
             stale[0][0].realize(*[t for t, _ in stale[1:]])
         if captured.splits != sharing.splits():

@@ -150,14 +150,17 @@ def gather_inputs(named: list[tuple[int | str, Any]]) -> CallInputs:
     return call
 
 
-def _find(name: int | str, value: Any, call: CallInputs, found: list) -> None:
+def _find(name: int | str, value: Any, call: CallInputs, found: list, nested: bool = False) -> None:
     if is_tensor(value):
         found.append((name, value))
     elif isinstance(value, UOp):
         call.plain.append((name, _unbind(value, call)))
-    elif (inside := contents(value)) is not None:
+    elif (inside := contents(value)) is not None or (nested and isinstance(value, list)):
+        # drop-in: a list that is an argument itself is not looked into
+        if inside is None:
+            inside = [(f"[{place}]", item) for place, item in enumerate(value)]
         for label, item in inside:
-            _find(f"{name}{label}", item, call, found)
+            _find(f"{name}{label}", item, call, found, True)
     else:
         call.plain.append((name, value))
 

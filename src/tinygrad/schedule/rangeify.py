@@ -145,6 +145,8 @@ def replace_tensors(schedule: Schedule) -> None:
     replacement = Replacement(schedule)
     for source in schedule.sink.src:
         views, base = split_views(source)
+        if base.op is Ops.MSTACK and all(view_base(s).op is Ops.BUFFER for s in base.src):
+            continue  # a view of memory stays one, so that it goes along when that is written
         for u in [base, *reversed(views)]:
             new = replacement.of(schedule.cleaned[u])
             if new is not None:
@@ -152,7 +154,7 @@ def replace_tensors(schedule: Schedule) -> None:
                 break
     for u, clean in schedule.cleaned.items():
         base = view_base(clean) if clean.op is Ops.MULTI else clean
-        stored = base in schedule.demand.stages or base.op in (Ops.MSTACK, Ops.AFTER)
+        stored = base in schedule.demand.stages or base.op is Ops.AFTER or clean.op is Ops.MSTACK
         if stored and u not in schedule.becomes:
             new = replacement.of(clean)
             if new is not None:

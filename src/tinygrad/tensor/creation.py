@@ -111,6 +111,15 @@ class CreationMixin(TensorCore):
     def _per_device(self, make, **kwargs) -> Self:
         """A sharded tensor laid out like `self`, each part made by `make(shape, device=...)`."""
         axis, devices = self.uop.axis, self.device
+        if (
+            axis is not None
+            and isinstance(self.shape[axis], int)
+            and self.shape[axis] % len(devices)
+        ):
+            raise RuntimeError(
+                f"cannot shard axis {axis} of length {self.shape[axis]} over {len(devices)} devices: "
+                "the length must be a multiple of the number of devices"
+            )
         part = tuple(s // len(devices) if i == axis else s for i, s in enumerate(self.shape))
         grad = kwargs.pop("requires_grad", None)
         pieces = [make(*part, device=d, **kwargs).uop for d in devices]

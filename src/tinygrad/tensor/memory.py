@@ -384,12 +384,17 @@ class MemoryMixin(TensorCore):
 
     def _storage(self) -> Buffer:
         """The allocated buffer of this tensor alone, realized, on one device."""
+        from tinygrad.engine.realize import current_capture
+
         # several devices: all of it on the first; a file: in memory, where views can be computed
         here = self if isinstance(self.device, str) else self.to(self.device[0])
         here = (here.to(None) if is_storage(here.device) else here).realize()
         if not here._is_in_place():
             here = here.contiguous().realize()
-        return here.uop.base.buffer.ensure_allocated()
+        held = here.uop.base.buffer.ensure_allocated()
+        if (capture := current_capture()) is not None:
+            capture.refuse_reading(held)
+        return held
 
     def _contents(self) -> memoryview:
         """The bytes of all elements in row-major order."""
