@@ -15,28 +15,13 @@ import os
 import statistics
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PEER_VERSION = "0.12.0"
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 from items import ITEMS  # noqa: E402
-
-
-def peer_python() -> str:
-    """The interpreter of an environment that holds the peer, made on first use."""
-    given = os.environ.get("PEER_PYTHON")
-    if given:
-        return given
-    folder = ROOT / "build" / "peer"
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-        install = [str(python), "-m", "pip", "install", "-q", f"tinygrad=={PEER_VERSION}", "numpy"]
-        subprocess.run(install, check=True)
-    return str(python)
+from peer import peer_python  # noqa: E402
 
 
 def measure(python: str, item: str) -> float:
