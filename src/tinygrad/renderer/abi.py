@@ -12,6 +12,7 @@ from tinygrad.dtype import PtrDType, dtypes
 from tinygrad.uop.ops import Ops, UOp
 
 THREAD_ID = "core_id"
+_PARAMETERS = frozenset({Ops.DEFINE_GLOBAL, Ops.DEFINE_VAR})
 
 
 def writer_of(writers: dict[Ops, Callable], u: UOp, language: str) -> Callable:
@@ -27,10 +28,11 @@ def writer_of(writers: dict[Ops, Callable], u: UOp, language: str) -> Callable:
 
 def kernel_parameters(uops: list[UOp]) -> list[UOp]:
     """DEFINE_GLOBALs by slot, then DEFINE_VARs by arg; the thread id comes last."""
-    bufs = {u for u in uops if u.op is Ops.DEFINE_GLOBAL}
-    variables = {u for u in uops if u.op is Ops.DEFINE_VAR}
+    found = dict.fromkeys([u for u in uops if u.op in _PARAMETERS])
+    variables = [u for u in found if u.op is Ops.DEFINE_VAR]
+    buffers = [u for u in found if u.op is Ops.DEFINE_GLOBAL]
     by_arg = sorted(variables, key=lambda u: (u.arg[0] == THREAD_ID, u.arg))
-    return sorted(bufs, key=lambda u: u.arg) + by_arg
+    return sorted(buffers, key=lambda u: u.arg) + by_arg
 
 
 def parameter_name(u: UOp) -> str:

@@ -400,6 +400,7 @@ class _BodyWriter:
         self.ren._types = {}
         bufs = self._parameters(text)
         rewrite, ren = self.ren.string_rewrite.rewrite, self.ren
+        uses, addressed = self.uses, self.addressed
         for u in self.uops:
             op = u.op
             if op in _SILENT or u in text:
@@ -410,7 +411,13 @@ class _BodyWriter:
             value = rewrite(u, ren)
             if value is None:
                 self._refuse(u)
-            text[u] = value if self._is_inline(u, value) else self._declared(u, value)
+            if op in _INLINE_ONCE:
+                inline = uses[u] <= 1 and len(value) < _LONGEST_INLINE
+            else:
+                inline = op in _INLINE_ALWAYS
+            # a pointer is no variable
+            inline = (inline or isinstance(u.dtype, PtrDType)) and u not in addressed
+            text[u] = value if inline else self._declared(u, value)
         return function_name(self.uops), self.lines, bufs
 
     def _parameters(self, text: dict[UOp, str]) -> list[tuple[str, tuple[DType, bool]]]:
@@ -461,15 +468,6 @@ class _BodyWriter:
         self._emit(line)
         if u.op in _OPENING:
             self.indent += _INDENT
-
-    def _is_inline(self, u: UOp, value: str) -> bool:
-        """Whether the users of `u` repeat its text, instead of naming a variable."""
-        if u in self.addressed:
-            return False
-        if u.op in _INLINE_ONCE:
-            once = self.uses[u] <= 1 and len(value) < _LONGEST_INLINE
-            return once or isinstance(u.dtype, PtrDType)
-        return u.op in _INLINE_ALWAYS or isinstance(u.dtype, PtrDType)
 
     def _declared(self, u: UOp, value: str) -> str:
         """Declares a variable of this value; returns its name."""
