@@ -16,6 +16,7 @@ from typing import Any
 
 from tinygrad.dtype import AddrSpace, DType, ImageDType, Invalid, InvalidType, PtrDType, dtypes
 from tinygrad.helpers import (
+    CACHELEVEL,
     CAPTURE_PROCESS_REPLAY,
     CCACHE,
     DEBUG,
@@ -91,7 +92,7 @@ def _key(ast: UOp, ren: Renderer) -> str:
 
 def _is_on() -> bool:
     """Off where somebody looks at the lowering itself."""
-    return bool(CCACHE) and not VIZ and not CAPTURE_PROCESS_REPLAY and DEBUG < 5
+    return CACHELEVEL >= 1 and bool(CCACHE) and not VIZ and not CAPTURE_PROCESS_REPLAY and DEBUG < 5
 
 
 # ---------------------------------------------------------------- plain data
@@ -101,6 +102,7 @@ class _NotPlain(Exception):
     """A value this module has no form for."""
 
 
+@functools.cache
 def _dtype_out(dtype: DType) -> tuple:
     if isinstance(dtype, ImageDType):
         raise _NotPlain(str(dtype))
@@ -121,6 +123,9 @@ def _dtype_in(data: tuple) -> DType:
         return pointer.vec(data[3]) if data[3] > 1 else pointer
     found = getattr(dtypes, data[1])
     return found.vec(data[2]) if data[2] > 1 else found
+
+
+_OP_NAMES = {op: op.name for op in Ops}
 
 
 def _out(value: Any) -> Any:
@@ -182,17 +187,12 @@ def to_rows(root: UOp) -> list[tuple]:
     """A graph as rows (op, dtype, numbers of source rows, arg, tag) of plain data, sources first."""
     number: dict[UOp, int] = {}
     rows: list[tuple] = []
+    place = number.__getitem__
     for u in root.toposort():
         number[u] = len(rows)
-        rows.append(
-            (
-                u.op.name,
-                _dtype_out(u.dtype),
-                tuple([number[s] for s in u.src]),
-                _out(u.arg),
-                _out(u.tag),
-            )
-        )
+        arg = None if u.arg is None else _out(u.arg)
+        tag = None if u.tag is None else _out(u.tag)
+        rows.append((_OP_NAMES[u.op], _dtype_out(u.dtype), tuple(map(place, u.src)), arg, tag))
     return rows
 
 
