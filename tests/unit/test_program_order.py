@@ -323,3 +323,28 @@ def test_part_of_a_sharded_axis_is_refused():
         a[2:4].assign(a[2:4] * 2)
     with pytest.raises(RuntimeError, match="axis 0 of length 1 over 2 devices"):
         a[:1].clone()
+
+
+# ---- equal computations
+
+
+@pytest.mark.parametrize(
+    "build", [lambda x: x + 1, lambda x: (x + 1).contiguous(), lambda x: x.sum(0)]
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_equal_computations_are_two_tensors(build, together):
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]]).realize()
+    a, b = build(x), build(x)
+    Tensor.realize(a, b) if together else a.realize()
+    want = b.numpy().copy()
+    a.assign(a * 10).realize()
+    assert b.numpy().tolist() == want.tolist()
+    assert a.numpy().tolist() == (want * 10).tolist()
+
+
+def test_a_view_of_all_of_a_computation_is_a_view():
+    a = real(1.0, 2.0) + 1
+    b = a.reshape(2)
+    a.realize()
+    a.assign(a * 10).realize()
+    assert b.tolist() == a.tolist() == [20.0, 30.0]

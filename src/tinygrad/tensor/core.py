@@ -29,6 +29,9 @@ else:
 
 _live: dict[int, weakref.ref] = {}
 
+# tensor -> the one that it was made from as a view which needs no node of its own
+_same_as: dict[int, weakref.ref] = {}
+
 # held while tensors are moved onto other nodes, and while a node is built and its tensor is not known yet
 graph_lock = threading.RLock()
 
@@ -50,6 +53,16 @@ def live_tensors() -> list[TensorCore]:
     """All tensors that exist now, oldest first."""
     found = [ref() for ref in list(_live.values())]
     return [t for t in found if t is not None]
+
+
+def owner_of(tensor: TensorCore) -> TensorCore:
+    """The tensor that `tensor` is a view of, all of it and in order; itself where it is none."""
+    while (ref := _same_as.get(id(tensor))) is not None:
+        below = ref()
+        if below is None or below.uop is not tensor.uop:
+            break
+        tensor = below
+    return tensor
 
 
 def replace_nodes(changes: dict[UOp, UOp], name: str | None = None) -> None:
@@ -130,6 +143,7 @@ class TensorCore(OpMixin, TensorMethods):
         if device is None and hasattr(path, "parent") and hasattr(path, "resolve"):
             device = f"{source.FILE_STORAGE}:{path.resolve()}"
         if isinstance(data, TensorCore):
+            _same_as[id(self)] = weakref.ref(data)
             device, data = data.device if device is None else device, data.uop
         placed = canonical_devices(device)
         unique = _force_unique or requires_grad is True
@@ -162,6 +176,8 @@ class TensorCore(OpMixin, TensorMethods):
 
     def __del__(self):
         _live.pop(id(self), None)
+        if _same_as:
+            _same_as.pop(id(self), None)
 
     @classmethod
     def _wrap(cls, node: UOp, requires_grad: bool | None = None) -> Self:
@@ -207,7 +223,10 @@ class TensorCore(OpMixin, TensorMethods):
         return self._wrap(self._constant(b, self.dtype).uop, False)._broadcast_to(self.shape)
 
     def _mop(self, op: Ops, arg) -> Self:
-        return self._lift(lambda u: u._mop(op, arg))
+        made = self._lift(lambda u: u._mop(op, arg))
+        if made.uop is self.uop:
+            _same_as[id(made)] = weakref.ref(self)
+        return made
 
     @property
     def shape(self) -> tuple[sint, ...]:
@@ -305,6 +324,8 @@ class TensorCore(OpMixin, TensorMethods):
 
     def _resolve_dim(self, dim: int, *, extra: bool = False) -> int:
         """`dim` counted from the front. Raises IndexError outside the axes (`extra`: one more)."""
+        if not isinstance(dim, int):
+            raise TypeError(f"an axis is a whole number, got {type(dim).__name__} {dim!r}")
         rank = max(self.ndim + extra, 1)
         if not -rank <= dim < rank:
             raise IndexError(

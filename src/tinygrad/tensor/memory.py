@@ -20,6 +20,7 @@ from tinygrad.tensor.core import (
     canonical_devices,
     graph_lock,
     live_tensors,
+    owner_of,
     replace_nodes,
 )
 from tinygrad.tensor.creation import is_blank
@@ -96,6 +97,37 @@ def keep_old_values(roots: list[UOp]) -> list[UOp]:
     return roots
 
 
+# nodes of which equal ones are one computation, but no memory that two tensors have in common
+_COMPUTED = (
+    GroupOp.Elementwise | {Ops.REDUCE_AXIS, Ops.CONTIGUOUS, Ops.COPY}
+) - {Ops.BITCAST}  # fmt: skip
+
+
+def _separate_owners(changes: dict[UOp, UOp]) -> None:
+    """Two tensors that came by one computation share its result only until one of them is written."""
+    owners: dict[UOp, TensorCore] = {}
+    tensors = live_tensors()
+    held = None
+    for t in tensors:
+        node = base = t.uop
+        while base.op is Ops.RESHAPE:
+            base = base.src[0]
+        if base.op not in _COMPUTED or (base not in changes and node not in changes):
+            continue
+        if base is not node:
+            # a reduction without its axes is no view of anybody's tensor
+            held = {u.uop for u in tensors} if held is None else held
+            if base in held:
+                continue
+        owner = owner_of(t)
+        if owners.setdefault(node, owner) is owner:
+            continue
+        new = changes[node] if node in changes else node.substitute({base: changes[base]})
+        memory = [u for u in new.toposort() if u.op is Ops.BUFFER]
+        if memory and new.base.op is not Ops.CONST:
+            t.uop = new.substitute({u: sharing.share(u) for u in memory})
+
+
 def keep_values_of(written: set[Buffer]) -> None:
     """As `keep_old_values`, for buffers that are written by something other than assignments."""
     with graph_lock:
@@ -169,6 +201,7 @@ class MemoryMixin(TensorCore):
                 return sharing.owned_changes(seen, together)
 
             changes, items, var_vals = complete_create_schedule_with_vars(together, visible)
+            _separate_owners(changes)
             replace_nodes(changes, name="Apply Schedule Map")
             return items, var_vals
 
