@@ -54,6 +54,11 @@ class _DataUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
+# seconds to wait for another process's lock; few once one has been held that long, so that a
+# process that never lets go delays the others once and not at every access
+_patience = 10.0
+
+
 def db_connection() -> sqlite3.Connection:
     """This thread's connection to the cache file, opened at first use. Raises sqlite3.Error or OSError."""
     import sqlite3
@@ -62,7 +67,7 @@ def db_connection() -> sqlite3.Connection:
     if held is not None and held[0] == os.getpid():
         return held[1]
     Path(CACHEDB).parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(CACHEDB, timeout=10, isolation_level=None)
+    connection = sqlite3.connect(CACHEDB, timeout=_patience, isolation_level=None)
     with contextlib.suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode=WAL").fetchone()
         connection.execute("PRAGMA synchronous=NORMAL")
@@ -81,6 +86,7 @@ def _drop_connection() -> None:
 
 def _run(sql: str, args: tuple = ()) -> list[tuple] | None:
     """The rows of a statement, or None when the file cannot serve it; a damaged file is replaced once."""
+    global _patience
     import sqlite3
 
     for last_try in (False, True):
@@ -89,6 +95,8 @@ def _run(sql: str, args: tuple = ()) -> list[tuple] | None:
         except sqlite3.DatabaseError as error:
             _drop_connection()
             damaged = not isinstance(error, sqlite3.OperationalError)
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+                _patience = 0.05
             if last_try or not damaged:
                 return None
             with contextlib.suppress(OSError):

@@ -242,6 +242,12 @@ class IndexingMixin(TensorCore):
 
     # ---- writing
 
+    def __iter__(self):
+        """The entries along the first axis. Raises TypeError without axes."""
+        if not self.ndim:
+            raise TypeError("cannot iterate over a 0-d tensor: it has no axes; use .item()")
+        return (self[i] for i in range(len(self)))
+
     def __setitem__(self, indices, v) -> None:
         """Overwrites a part of the tensor, at once; `v` broadcasts and is cast.
 
@@ -339,6 +345,9 @@ class IndexingMixin(TensorCore):
 
     def _check_positions(self, dim: int, index: TensorCore, what: str) -> int:
         axis = self._resolve_dim(dim)
+        if not isinstance(index, TensorCore) or not dtypes.is_int(index.dtype):
+            got = index.dtype if isinstance(index, TensorCore) else type(index).__name__
+            raise TypeError(f"{what}: the index must be a tensor of integers, got {got}")
         if index.ndim != self.ndim:
             raise AssertionError(
                 f"{what}: self.ndim must equal index.ndim, got {self.shape} {index.shape}"

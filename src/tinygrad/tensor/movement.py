@@ -333,6 +333,9 @@ class MovementOpsMixin(TensorCore):
         n = len(kernel)
         steps, gaps = make_tuple(stride, n), make_tuple(dilation, n)
         sizes = self.shape[-n:]
+        for what, numbers in (("kernel", kernel), ("stride", steps), ("dilation", gaps)):
+            if any(isinstance(number, int) and number <= 0 for number in numbers):
+                raise ValueError(f"{what} must be positive along every axis, got {numbers}")
         for size, k, gap in zip(sizes, kernel, gaps):
             if isinstance(size, int) and isinstance(k, int) and gap * (k - 1) + 1 > size:
                 raise RuntimeError(

@@ -36,6 +36,8 @@ class RandomMixin(TensorCore):
         >>> Tensor.rand(3).tolist() == first
         True
         """
+        if not isinstance(seed, int):
+            raise TypeError(f"a seed is a whole number, got {type(seed).__name__} {seed!r}")
         RandomMixin._seed = seed
         RandomMixin._device_seeds.clear()
         RandomMixin._device_rng_counters.clear()

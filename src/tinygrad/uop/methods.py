@@ -103,6 +103,10 @@ class BuildMethods(Installed):
         """
         if isinstance(min_val, UOp) or isinstance(max_val, UOp):
             raise TypeError(f"bounds of variable {name!r} must be numbers: {min_val}, {max_val}")
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a variable must be a str, got {name!r}")
+        if min_val > max_val:
+            raise ValueError(f"variable {name!r} has no value: its bounds are {min_val} .. {max_val}")
         return UOp(Ops.DEFINE_VAR, dtype, (), (name, min_val, max_val))
 
     @staticmethod

@@ -76,6 +76,8 @@ class DeviceRegistry:
     @staticmethod
     @functools.cache
     def _normal_name(name: str) -> str:
+        if not isinstance(name, str):
+            raise TypeError(f"a device is named by a str, got {type(name).__name__} {name!r}")
         family, colon, rest = name.partition(":")
         return family.upper() + ("" if rest == "0" else colon + rest)
 
