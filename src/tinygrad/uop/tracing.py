@@ -40,6 +40,7 @@ class TrackedGraphRewrite:
 
     A rule is (file, line, name). `gated`: the nodes whose sources a rule kept from being visited;
     `down_rules`: whether further rules were tried before the sources. `seconds`: all of it.
+    `downward`: which matches were made before the sources, where there are both kinds.
     """
 
     loc: tuple[str, int]
@@ -52,6 +53,7 @@ class TrackedGraphRewrite:
     down_rules: bool = False
     gated: list[int] = field(default_factory=list)
     seconds: float = 0.0
+    downward: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -237,8 +239,8 @@ def _note(
 class _Recorded:
     """A matcher that notes in a record what it changes."""
 
-    def __init__(self, pm, record: TrackedGraphRewrite):
-        self.pm, self.record = pm, record
+    def __init__(self, pm, record: TrackedGraphRewrite, downward: bool):
+        self.pm, self.record, self.downward = pm, record, downward
         # a matcher with a `rewrite` of its own may not tell which rule it used
         self.tells_rule = type(pm).rewrite is PatternMatcher.rewrite
 
@@ -257,6 +259,8 @@ class _Recorded:
             return None
         fired = fired_rule() if self.tells_rule else None
         rule = None if fired is None else (*fired.location, fired.title)
+        if self.downward:
+            self.record.downward.append(len(self.record.matches))
         _note(self.record, u, found, rule, time.perf_counter() - started)
         return found
 
@@ -264,19 +268,24 @@ class _Recorded:
         """The last change led back to a node in work: shows that instead."""
         matches = self.record.matches
         rule = matches.pop()[2] if matches and matches[-1][0] == trace_number(u) else None
+        if self.record.downward and self.record.downward[-1] == len(matches):
+            self.record.downward.pop()
         _note(self.record, u, UOp(Ops.NOOP, arg=ENDLESS), rule, 0.0)
 
 
 class _Script:
-    """A matcher that repeats the first changes of a record in their order."""
+    """A matcher that repeats the first changes of a record in their order; one for each direction shares the list.
 
-    def __init__(self, changes: list[tuple[UOp, UOp]], gated: set[UOp]):
-        self.changes, self.gated = list(reversed(changes)), gated
+    A change belongs to a direction: taken in the other one it would meet the sources at another time.
+    """
+
+    def __init__(self, changes: list[tuple[UOp, UOp, bool]], gated: set[UOp], downward: bool):
+        self.changes, self.gated, self.downward = changes, gated, downward
 
     def rewrite(self, u: UOp, ctx) -> UOp | None:
-        if self.changes and self.changes[-1][0] is u:
+        if self.changes and self.changes[-1][0] is u and self.changes[-1][2] is self.downward:
             return self.changes.pop()[1]
-        if u in self.gated:
+        if self.downward and u in self.gated:
             raise BottomUpGate
         return None
 
@@ -364,9 +373,14 @@ def replay(
     record: TrackedGraphRewrite, sink: UOp, changes: list[tuple[UOp, UOp]], gated: set[UOp]
 ) -> UOp:
     """The graph of a recorded rewrite from `sink` after `changes`, the nodes of its first matches."""
-    script = _Script(changes, gated)
     goes_down = record.bottom_up or record.down_rules
-    driver = _Driver(script if goes_down else None, None if record.bottom_up else script, None)
+    marks = set(record.downward)
+    left = [(*change, record.bottom_up or i in marks) for i, change in enumerate(changes)][::-1]
+    driver = _Driver(
+        _Script(left, gated, True) if goes_down else None,
+        None if record.bottom_up else _Script(left, gated, False),
+        None,
+    )
     return driver.run(sink)
 
 
@@ -377,8 +391,8 @@ def _traced(
     record = _open(sink, name, bottom_up, bpm is not None)
     down, up = (pm, None) if bottom_up else (bpm, pm)
     driver = _Driver(
-        None if down is None else _Recorded(down, record),
-        None if up is None else _Recorded(up, record),
+        None if down is None else _Recorded(down, record, True),
+        None if up is None else _Recorded(up, record, False),
         ctx,
     )
     started = time.perf_counter()
