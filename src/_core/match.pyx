@@ -218,6 +218,18 @@ class _Parameter:
         self.default = default
 
 
+cdef Rule rule_of_pair(object pair):
+    """The rule for (pattern, function), which users write by hand."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"a rule is a pair (UPat, function), got {pair!r}")
+    pattern, function = pair
+    if isinstance(pattern, UOp) or not hasattr(pattern, "name"):
+        raise TypeError(f"a rule is a pair (UPat, function), got {type(pattern).__name__} in place of the UPat")
+    if not callable(function) and not isinstance(function, tuple):
+        raise TypeError(f"a rule is a pair (UPat, function), got {type(function).__name__} {function!r} in place of the function")
+    return Rule(pattern, function)
+
+
 cdef object plain_parameters(object function):
     """The parameters of an ordinary function without * and **, None for anything else."""
     if type(function) is not types.FunctionType or hasattr(function, "__wrapped__"):
@@ -575,7 +587,7 @@ cdef class PatternMatcher:
     def __init__(self, patterns, compiled=True):
         cdef list rules = []
         for entry in patterns:
-            rules.append(entry if isinstance(entry, Rule) else Rule(entry[0], entry[1]))
+            rules.append(entry if isinstance(entry, Rule) else rule_of_pair(entry))
         self.rules = rules
         self.pure = pure_set(rules) if type(self) is PatternMatcher else 0
 

@@ -87,3 +87,18 @@ def test_a_lock_that_is_never_released_delays_once(tmp_path, monkeypatch):
     diskcache.diskcache_put("locked", "key", 5)
     assert diskcache.diskcache_get("locked", "key") == 5
     diskcache._drop_connection()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        3,
+        (UPat(Ops.ADD),),
+        (3, lambda: None),
+        (UOp(Ops.NOOP), lambda: None),
+        (UPat(Ops.ADD), 3),
+    ],
+)
+def test_a_rule_is_a_pair_of_pattern_and_function(rule):
+    with pytest.raises(TypeError, match="pair"):
+        PatternMatcher([rule])
