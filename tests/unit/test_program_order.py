@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tinygrad import Tensor, TinyJit, Variable
+from tinygrad import Tensor, TinyJit, Variable, dtypes
 from tinygrad.helpers import GlobalCounters
 
 
@@ -348,3 +348,22 @@ def test_a_view_of_all_of_a_computation_is_a_view():
     a.realize()
     a.assign(a * 10).realize()
     assert b.tolist() == a.tolist() == [20.0, 30.0]
+
+
+def test_written_through_a_bitcast():
+    a = real(1.0, 2.0)
+    y = a + 1
+    a.bitcast(dtypes.uint32).assign(Tensor([0x40400000, 0x40800000], dtype=dtypes.uint32)).realize()
+    assert (a.tolist(), y.tolist()) == ([3.0, 4.0], [2.0, 3.0])
+
+
+def test_captured_copy_of_state_that_is_written_later():
+    state = real(1.0)
+
+    @TinyJit
+    def double():
+        old = state + 0
+        state.assign(state + state)
+        return old.realize()
+
+    assert [double().item() for _ in range(6)] == [2.0**k for k in range(6)]

@@ -216,14 +216,15 @@ class TinyJit(Generic[ReturnType]):
                 "and would stay what they are now: return the tensor and read it outside, or use where()"
             )
 
-    def add_copy(self, dest: Buffer, src: Buffer) -> None:
-        """Records that `dest` holds what `src` held here; left out in the end if nothing uses `dest`."""
+    def add_copy(self, dest: Buffer, src: Buffer, optional: bool) -> None:
+        """Records that `dest` holds what `src` held here; `optional`: left out in the end if no kernel reads `dest`."""
         ast = UOp(Ops.COPY, src.dtype, (UOp(Ops.DEVICE, arg=dest.device),))
         self.add(ExecItem(ast, [dest, src]).lower())
-        self._optional.append(self._items[-1])
+        if optional:
+            self._optional.append(self._items[-1])
 
     def _without_idle_copies(self, items: list[ExecItem]) -> list[ExecItem]:
-        """The items but for copies of old values that no item and no result reads."""
+        """The items but for optional copies that no other item reads."""
         optional, self._optional = self._optional, []
         if not optional:
             return items

@@ -142,6 +142,18 @@ def make_target_memory(assign: UOp) -> UOp | None:
     return assign.replace(src=(put_views(base.contiguous(), views), value))
 
 
+def wait_for_assignment(after: UOp) -> UOp | None:
+    """What an AFTER waits for is an assignment itself, not a view of what it wrote."""
+    sources = []
+    for source in after.src[1:]:
+        bare = source
+        while bare.op is Ops.BITCAST or bare.op in GroupOp.Movement:
+            bare = bare.src[0]
+        sources.append(bare if bare.op is Ops.ASSIGN else source)
+    made = (after.src[0], *sources)
+    return None if made == after.src else after.replace(src=made)
+
+
 def split_long_reduce(reduce: UOp) -> UOp | None:
     """Partial results first, where few result elements are made of many each."""
     source, axes = reduce.src[0], reduce.arg[1]
@@ -234,6 +246,7 @@ pm_cleanup = PatternMatcher(
         (UPat(Ops.MSTACK, name="stack"), make_parts_dense),
         (UPat(Ops.MSELECT, name="select"), make_selected_dense),
         (UPat(Ops.ASSIGN, name="assign"), make_target_memory),
+        (UPat(Ops.AFTER, name="after"), wait_for_assignment),
         (UPat(Ops.REDUCE_AXIS, name="reduce"), split_long_reduce),
     ]
 )

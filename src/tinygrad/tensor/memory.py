@@ -147,20 +147,20 @@ def _read_copies(readers: writes.OldReaders, memory: list[UOp]) -> None:
     inside = capture is not None and not all(capture.made_before(t) for t in readers.tensors)
     copies = {node: writes.like(node) for node in memory}
     for node, copy in copies.items():
-        _copy_memory(node, copy, inside)
+        _copy_memory(node, copy, inside, True)
     readers.read_from(copies)
 
 
 def _part_shared(copies: list[tuple[UOp, UOp]]) -> None:
     """Makes the copies that `sharing.part` asks for."""
     for source, target in copies:
-        _copy_memory(source, target, sharing.born_in_capture(target))
+        _copy_memory(source, target, sharing.born_in_capture(target), False)
 
 
-def _copy_memory(source: UOp, target: UOp, repeated: bool) -> None:
+def _copy_memory(source: UOp, target: UOp, repeated: bool, optional: bool) -> None:
     """Fills the memory of one BUFFER node from that of another of the same size.
 
-    `repeated`: the capture under way does so too, each time that it is launched, if it uses the copy.
+    `repeated`: the capture under way does so too, each time that it is launched; if `optional`, where it uses the copy.
     """
     from tinygrad.engine.realize import copy_buffer, current_capture
 
@@ -170,7 +170,7 @@ def _copy_memory(source: UOp, target: UOp, repeated: bool) -> None:
             continue
         copy_buffer(to.ensure_allocated(), origin)
         if repeated and (capture := current_capture()) is not None:
-            capture.add_copy(to, origin)
+            capture.add_copy(to, origin, optional)
 
 
 class MemoryMixin(TensorCore):
