@@ -54,6 +54,7 @@ setup(
         extensions(),
         include_path=[str(include_tree())],
         language_level=3,
-        compiler_directives={"boundscheck": False, "wraparound": False, "initializedcheck": False},
+        # bounds are checked: nodes are built by users too, and may have too few sources
+        compiler_directives={"boundscheck": True, "wraparound": False, "initializedcheck": False},
     ),
 )

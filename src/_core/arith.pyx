@@ -392,7 +392,7 @@ cdef object native_bounds(UOp u):
     if op == GEP or op == BIND:
         return <object>get_slot(first, bounds_slot.slot)
     if op == WHERE:
-        return chosen_bounds(info, u)
+        return chosen_bounds(info, u) if PyTuple_GET_SIZE(u.src) == 3 else NotImplemented
     if not is_integral(first) or not interval_of(first, &a):
         if traits[op] & COMPARES and known(<DTypeInfo>first.info).kind == FLOATING and any_number(u):
             return False, True

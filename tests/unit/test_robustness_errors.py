@@ -102,3 +102,16 @@ def test_a_lock_that_is_never_released_delays_once(tmp_path, monkeypatch):
 def test_a_rule_is_a_pair_of_pattern_and_function(rule):
     with pytest.raises(TypeError, match="pair"):
         PatternMatcher([rule])
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int, dtypes.bool, dtypes.float, dtypes.int.vec(4)])
+@pytest.mark.parametrize("count", range(4))
+def test_nodes_with_a_wrong_number_of_sources_never_crash(dtype, count):
+    x, three = Variable("x", 0, 9), UOp.const(dtypes.index, 3)
+    for op in Ops:
+        u = UOp(op, dtype, (x, three, x)[:count])
+        for ask in (lambda u=u: u.vmin, lambda u=u: u.simplify(), lambda u=u: (u // 3).simplify()):
+            try:
+                ask()
+            except Exception as error:
+                assert not isinstance(error, SystemError)
