@@ -197,7 +197,14 @@ def _is_view(node: UOp) -> bool:
 
 def readers_of_memory(written: set[Buffer]) -> OldReaders | None:
     """Who is yet to be computed from buffers that are about to be overwritten."""
-    waiting = [t for t in live_tensors() if not _is_view(t.uop)]
+    # before each launch of a capture: what is nothing but a buffer, most of all there is, is passed over at once
+    waiting = [
+        t
+        for t in live_tensors()
+        if (u := t.uop).op is not Ops.BUFFER
+        and not (u.op is Ops.RESHAPE and u.src[0].op is Ops.BUFFER)
+        and not _is_view(u)
+    ]
     if not waiting:
         return None
     order = UOp.sink(*dict.fromkeys(t.uop for t in waiting)).toposort()
