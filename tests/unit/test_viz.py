@@ -94,7 +94,7 @@ GATED = PatternMatcher(
     ],
     ids=["up", "down", "swap", "gated", "both", "gated both"],
 )
-@pytest.mark.parametrize("seed", [SEED, 4152311812])
+@pytest.mark.parametrize("seed", [SEED, 4152311812], ids=["random", "same node both ways"])
 def test_all_changes_replayed_give_the_result(how, seed):
     rng = random.Random(seed)
     for _ in range(30):
