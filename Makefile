@@ -37,6 +37,7 @@ asan: $(VENV)/bin/cythonize
 
 check-tools:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "error: $(PYTHON) is not installed; install Python 3.11 or newer, or run make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c '' 2>/dev/null || { echo "error: $(PYTHON) does not start; run make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $$($(PYTHON) --version) is too old; Python 3.11 or newer is needed (make PYTHON=/path/to/python3.11)"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "error: this Python lacks venv; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || { echo "error: the Python headers are missing; on Debian and Ubuntu: apt-get install python3-dev"; exit 1; }

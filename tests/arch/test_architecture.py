@@ -138,3 +138,26 @@ def test_import_stays_light():
     code = "import sys, tinygrad; print(*[m for m in ('numpy', 'llvmlite', 'z3', 'sqlite3', 'urllib.request', 'tqdm') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == []
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the git checkout")
+def test_no_file_of_the_package_is_ignored_by_git():
+    """An ignored file is there for whoever made it and missing in every clone."""
+    kinds = (
+        "*.py",
+        "*.pyx",
+        "*.pxd",
+        "*.pyi",
+        "*.h",
+        "*.html",
+        "*.js",
+        "*.css",
+        "*.md",
+        "py.typed",
+    )
+    files = [p for root in ("src", "backends") for kind in kinds for p in (ROOT / root).rglob(kind)]
+    names = "\n".join(str(p.relative_to(ROOT)) for p in files)
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--stdin"], cwd=ROOT, input=names, capture_output=True, text=True
+    )
+    assert ignored.stdout == ""

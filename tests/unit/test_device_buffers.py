@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import os
 import pickle
 import subprocess
 import sys
@@ -347,3 +348,12 @@ def test_memory_that_is_not_bytes_is_a_miss():
 
     diskcache_put("test_engine_garbage", "source", {"not": "bytes"})
     assert Compiler("test_engine_garbage").compile_cached("source") == b"source"
+
+
+def test_a_device_without_a_backend_is_not_replaced_by_the_default():
+    """A program that switches a GPU on must not run on the CPU without a word."""
+    code = "from tinygrad import Device; Device.DEFAULT"
+    env = {**os.environ, "CUDA": "1"}
+    env.pop("CPU", None)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode != 0 and "no device is called 'CUDA'" in done.stderr

@@ -113,6 +113,11 @@ def broadcast_shapes(*shapes: tuple[sint, ...]) -> tuple[sint, ...]:
     return tuple(result)
 
 
+def _summary(t: Any) -> str:
+    dtype = repr(t.dtype).removeprefix("dtypes.")
+    return f"<UOp {t.device} {t.shape} {dtype}>"
+
+
 class TensorCore(OpMixin, TensorMethods):
     """Construction, dtype, device and the one way to build nodes."""
 
@@ -254,8 +259,9 @@ class TensorCore(OpMixin, TensorMethods):
     # ---- Python protocol
 
     def __repr__(self) -> str:
-        grad = "" if self.grad is None else f" with grad {self.grad.uop!r}"
-        return f"<Tensor {self.uop!r} on {self.device}{grad}>"
+        """Device, shape and dtype; the graph, which may be large, is `self.uop`."""
+        grad = None if self.grad is None else _summary(self.grad)
+        return f"<Tensor {_summary(self)} on {self.device} with grad {grad}>"
 
     # comparison is elementwise, so tensors are told apart by identity
     def __hash__(self) -> int:

@@ -106,7 +106,9 @@ class BuildMethods(Installed):
         if not isinstance(name, str):
             raise TypeError(f"the name of a variable must be a str, got {name!r}")
         if min_val > max_val:
-            raise ValueError(f"variable {name!r} has no value: its bounds are {min_val} .. {max_val}")
+            raise ValueError(
+                f"variable {name!r} has no value: its bounds are {min_val} .. {max_val}"
+            )
         return UOp(Ops.DEFINE_VAR, dtype, (), (name, min_val, max_val))
 
     @staticmethod

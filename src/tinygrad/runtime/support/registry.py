@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -143,6 +144,9 @@ class DeviceRegistry:
         for name in self._devices:
             if getenv(name) == 1:
                 return name
+        for name in importlib.import_module("tinygrad.backends").WITHOUT_BACKEND:
+            if os.environ.get(name) == "1":
+                self.backend(name)  # raises, naming the devices there are
         return None
 
     def _default_from_probe(self) -> str:
