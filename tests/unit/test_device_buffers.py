@@ -357,3 +357,14 @@ def test_a_device_without_a_backend_is_not_replaced_by_the_default():
     env.pop("CPU", None)
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode != 0 and "no device is called 'CUDA'" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["CUDAA", "GPUX:1", "C PU"])
+def test_a_misspelt_device_is_refused_where_it_is_named(name):
+    """At the call, not when the tensor is realized; devices without a backend may stand in graphs."""
+    from tinygrad import Tensor
+
+    for make in (lambda: Tensor.ones(3, device=name), lambda: Tensor([1]).to(name)):
+        with pytest.raises(ModuleNotFoundError, match="this installation knows CPU"):
+            make()
+    assert Tensor.empty(3, device="cuda").device == "CUDA"

@@ -38,7 +38,7 @@ graph_lock = threading.RLock()
 
 def canonicalize_device(device: str | None) -> str:
     """The full name of a device; None is the default device."""
-    return Device.canonicalize(device)
+    return Device.require_known(Device.canonicalize(device))
 
 
 def canonical_devices(device) -> str | tuple[str, ...]:

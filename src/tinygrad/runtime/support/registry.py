@@ -58,6 +58,21 @@ class DeviceRegistry:
             sorted(m.name.upper() for m in pkgutil.iter_modules(package.__path__) if m.ispkg)
         )
 
+    @property
+    def _without_backend(self) -> tuple[str, ...]:
+        """Devices of the ecosystem that this installation cannot open; graphs may name them."""
+        return importlib.import_module("tinygrad.backends").WITHOUT_BACKEND
+
+    def require_known(self, name: str) -> str:
+        """`name`, when it names a device of this installation or of the ecosystem.
+
+        Raises ModuleNotFoundError naming the known devices.
+        """
+        family = name.partition(":")[0]
+        if family not in self._devices and family not in self._without_backend:
+            self.backend(name)
+        return name
+
     def backend(self, name: str) -> Backend:
         """The BACKEND record of `name` (with or without an instance number).
 
@@ -144,7 +159,7 @@ class DeviceRegistry:
         for name in self._devices:
             if getenv(name) == 1:
                 return name
-        for name in importlib.import_module("tinygrad.backends").WITHOUT_BACKEND:
+        for name in self._without_backend:
             if os.environ.get(name) == "1":
                 self.backend(name)  # raises, naming the devices there are
         return None
