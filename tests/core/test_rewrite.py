@@ -1,6 +1,9 @@
 """The rewriter and the walks against the reference model, and their contract."""
 
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 from reference import names_in, postorder, random_graph, random_pattern, rewrite
@@ -214,6 +217,18 @@ def note_plain_call(x):
 
 
 def test_pure_rules_are_not_tried_again_on_what_they_leave_alone():
+    """In a process of its own: only the first 63 pure sets of a process are remembered, and tests make more."""
+    if os.environ.get("FRESH_PROCESS") != "1":
+        name = "test_pure_rules_are_not_tried_again_on_what_they_leave_alone"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*command, f"{__file__}::{name}"],
+            env={**os.environ, "FRESH_PROCESS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout
+        return
     pure = PatternMatcher([rule("note", UPat(Ops.ADD, name="x"), note_call)])
     graph = add(add(const(1), const(2)), const(3))
     CALLS.clear()

@@ -4,6 +4,7 @@ import itertools
 import os
 import pickle
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -427,6 +428,9 @@ sys.exit(main([]))
 """
 
 
+@pytest.mark.skipif(
+    shutil.which("clang") is None, reason="changes the C renderer, which needs clang"
+)
 def test_replay_finds_the_kernels_that_changed(tmp_path):
     env = {**os.environ, "CACHEDB": str(tmp_path / "cache.db"), "CPU": "1"}
 

@@ -457,6 +457,9 @@ def last_line(done: subprocess.CompletedProcess) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.skipif(
+    shutil.which("clang") is None, reason="changes the C renderer, which needs clang"
+)
 def test_two_runs_are_compared(tmp_path):
     files = [str(tmp_path / name) for name in ("one.db", "two.db", "three.db")]
     for file, code in zip(files, (_CALLS, _CALLS, _OTHER + _CALLS)):
