@@ -7,7 +7,6 @@ from tinygrad.common.containers import (
     all_same,
     argfix,
     argsort,
-    batched,
     cdiv,
     ceildiv,
     cmod,
@@ -107,7 +106,6 @@ from tinygrad.common.env import (
     WINO,
     Context,
     ContextVar,
-    call_once,
     getenv,
 )
 from tinygrad.common.memory import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -315,10 +315,3 @@ def get_contraction(
         # ones at the very end belong to the last axis
         ends[-1] = len(old_shape)
     return [list(range(begin, end)) for begin, end in zip([0, *ends], ends)]
-
-
-def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    """The elements in tuples of `size`, the last one shorter."""
-    it = iter(items)
-    while chunk := tuple(itertools.islice(it, size)):
-        yield chunk

@@ -10,8 +10,6 @@ import contextlib
 import functools
 import os
 import platform
-import sys
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 OSX = platform.system() == "Darwin"
@@ -177,12 +175,3 @@ NV_CC, NV_PTX, NV_NAK = ContextVar("NV_CC", ""), ContextVar("NV_PTX", 0), Contex
 AMD_CC, AMD_LLVM = ContextVar("AMD_CC", ""), ContextVar("AMD_LLVM", 0)
 QCOM_CC, QCOM_IR3 = ContextVar("QCOM_CC", ""), ContextVar("QCOM_IR3", 0)
 NULL_IR3, NULL_NAK = ContextVar("NULL_IR3", 0), ContextVar("NULL_NAK", 0)
-
-
-def is_running_interactively() -> bool:
-    return sys.stderr.isatty()
-
-
-def call_once(fn: Callable[[], Any]) -> Callable[[], Any]:
-    """Runs `fn` at the first call only and returns its value every time."""
-    return functools.cache(fn)

@@ -23,7 +23,7 @@ from tinygrad.codegen.opt.ranges import (
 from tinygrad.codegen.opt.tails import Tail, cut_tails
 from tinygrad.codegen.opt.threads import split_over_threads
 from tinygrad.dtype import dtypes
-from tinygrad.helpers import BEAM, NOOPT, ansilen, ceildiv, colored, round_up, to_function_name
+from tinygrad.helpers import BEAM, NOOPT, ceildiv, colored, round_up, to_function_name
 from tinygrad.uop.ops import AxisType, GroupOp, KernelInfo, Ops, UOp, sint
 
 # without vector registers more lanes than this only bloat the code
@@ -443,10 +443,4 @@ def _can_search(ast: UOp) -> bool:
     )
 
 
-def describe(k: Scheduler) -> str:
-    """One line for DEBUG output: the coloured shape and the opts."""
-    shape = k.colored_shape()
-    return shape + " " * max(0, 60 - ansilen(shape)) + " ".join(map(str, k.applied_opts))
-
-
-__all__ = ["Scheduler", "apply_opts", "describe", "axis_key"]
+__all__ = ["Scheduler", "apply_opts", "axis_key"]
