@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve().parent
 
 def main() -> int:
     failed = 0
-    for name in ("rewrite", "compile", "kernels"):
+    for name in ("rewrite", "compile", "engine", "kernels"):
         print(f"\n## {name}\n", flush=True)
         failed |= subprocess.run([sys.executable, str(HERE / name / "run.py")]).returncode
     return failed

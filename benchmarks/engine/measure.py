@@ -1,0 +1,88 @@
+"""Measures the host's work around kernels in this interpreter and prints one JSON object; run by `benchmarks/engine/run.py`.
+
+Public API only, so that it runs unchanged on the published release. An item is a function that gives {what: seconds}; kernels
+are as small as can be, so that what is left is the cost of launching them. Of a repeated call the least time is kept.
+"""
+
+import json
+import sys
+import time
+
+from tinygrad import Device, Tensor, TinyJit
+
+ITEMS = {}
+
+
+def item(name):
+    def keep(function):
+        ITEMS[name] = function
+        return function
+
+    return keep
+
+
+def least_time(call, seconds=1.0):
+    """The least time of one call, repeated for about `seconds`, the device's share included."""
+    device = Device[Device.DEFAULT]
+    best, started = float("inf"), time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        begin = time.perf_counter()
+        call()
+        device.synchronize()
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def number(value):
+    return Tensor([value]).realize()
+
+
+def chain(count):
+    """Kernels that wait for each other: a call, and its share for one kernel."""
+
+    def measure():
+        def work(x, y):
+            for _ in range(count):
+                x = (x + y).realize()
+            return x
+
+        step, x, y = TinyJit(work), number(1.0), number(2.0)
+        for _ in range(3):
+            step(x, y)
+        took = least_time(lambda: step(x, y))
+        return {"a call": took, "a kernel": took / count}
+
+    return measure
+
+
+def arguments(count):
+    """One kernel, but many tensors that have to be looked at."""
+
+    def measure():
+        step = TinyJit(lambda *tensors: (tensors[0] + 1).realize())
+        tensors = [number(float(i)) for i in range(count)]
+        for _ in range(3):
+            step(*tensors)
+        return {"a call": least_time(lambda: step(*tensors))}
+
+    return measure
+
+
+for length in (500, 5000):
+    ITEMS[f"replay {length} kernels"] = chain(length)
+for length in (1, 20, 200):
+    ITEMS[f"call with {length} tensors"] = arguments(length)
+
+
+@item("call among 1000 other tensors")
+def surrounded():
+    """What a call costs more in a program that has many tensors."""
+    others = [number(float(i)) for i in range(500)]
+    others += [t + 1 for t in others]
+    result = arguments(1)()
+    assert len(others) == 1000
+    return result
+
+
+if __name__ == "__main__":
+    print(json.dumps(ITEMS[sys.argv[1]]()))
