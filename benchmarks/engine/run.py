@@ -9,9 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from peer import interleaved, ratios, table, write_json
-
 from measure import ITEMS
+from peer import interleaved, ratios, table, write_json
 
 
 def shown(seconds: float) -> str:
