@@ -1,22 +1,34 @@
 # make demo    sets everything up and trains a small network
 # make test    sets everything up and runs the whole test suite
 # make build   rebuilds the extension modules whose sources changed, in seconds
+# make oracle  compares with PyTorch, ONNX Runtime and others, in an environment of their own
 # make lint    ruff and mypy
 # make bench   the rewrite benchmark against the published release
 
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+ORACLE := .venv-oracle
 SOURCES := $(shell find src/_core backends -name '*.pyx' -o -name '*.pxd' | sort)
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test build lint bench wheel asan clean check-tools
+.PHONY: demo test oracle build lint bench wheel asan clean check-tools
 
 demo: $(STAMP)
 	$(PY) examples/digits.py
 
 test: $(STAMP)
 	$(PY) -m pytest -n auto --dist worksteal
+
+# the CPU builds of PyTorch are on an index of their own
+$(ORACLE)/.installed: pyproject.toml setup.py $(SOURCES) | check-tools
+	test -x $(ORACLE)/bin/python || $(PYTHON) -m venv $(ORACLE)
+	$(ORACLE)/bin/python -m pip install -q --upgrade pip
+	$(ORACLE)/bin/python -m pip install -q -e '.[test,oracle]' --extra-index-url https://download.pytorch.org/whl/cpu
+	@touch $@
+
+oracle: $(ORACLE)/.installed
+	$(ORACLE)/bin/python -m pytest -n auto --dist worksteal $(wildcard tests/oracle tests/models)
 
 build: $(VENV)/bin/cythonize
 	$(PY) setup.py -q build_ext --inplace
@@ -56,5 +68,5 @@ $(VENV)/bin/cythonize $(VENV)/bin/ruff: $(STAMP)
 	@touch $(VENV)/bin/cythonize $(VENV)/bin/ruff $(STAMP)
 
 clean:
-	rm -rf build dist $(VENV) src/*.egg-info *.egg-info
+	rm -rf build dist $(VENV) $(ORACLE) src/*.egg-info *.egg-info
 	find src backends \( -name '*.so' -o -name '*.c' \) -delete
