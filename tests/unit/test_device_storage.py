@@ -30,6 +30,18 @@ def test_a_file_is_written_and_grows(tmp_path):
     assert bigger.numpy().tolist() == [1, 2, 3, 4, 0, 0]
 
 
+def test_wider_numbers_from_scattered_parts_of_a_file(tmp_path):
+    path, data = tmp_path / "rows", np.arange(36, dtype=np.uint8).reshape(2, 18)
+    data.tofile(path)
+    rows = Tensor(path).reshape(2, 18)
+    want = data[:, 2:10].copy().view(np.uint32)
+    np.testing.assert_array_equal(rows[:, 2:10].bitcast(dtypes.uint32).numpy(), want)
+    np.testing.assert_array_equal(rows[:, 2:10].contiguous().bitcast(dtypes.uint32).numpy(), want)
+    want = data[:, :16:2].copy().view(np.uint16)[:, 1:3] + 1
+    got = rows[:, ::2].pad((None, (0, 1))).bitcast(dtypes.uint16)[:, 1:3] + 1
+    np.testing.assert_array_equal(got.numpy(), want)
+
+
 def test_views_into_a_file(tmp_path):
     path = tmp_path / "bytes"
     path.write_bytes(bytes(range(32)))

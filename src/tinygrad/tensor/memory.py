@@ -549,7 +549,8 @@ class MemoryMixin(TensorCore):
                 f"cannot bitcast {self.dtype} of shape {self.shape} to {target}: the last axis must "
                 f"be a multiple of {new} bytes"
             )
-        if is_storage(self.device):
+        # other parts of a file are put together where they are read to
+        if is_storage(self.device) and one_run(self.uop) is not None:
             length = self.shape[-1] * old // new
             view = self.contiguous()._lift(lambda u: UOp(Ops.BITCAST, target, (u,)))
             return (

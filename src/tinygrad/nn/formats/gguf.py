@@ -15,6 +15,7 @@ from tinygrad.helpers import round_up
 from tinygrad.nn.formats.gguf_blocks import BLOCKS
 from tinygrad.nn.formats.reading import TensorIO, accept_filename
 from tinygrad.tensor import Tensor
+from tinygrad.tensor.memory import is_storage
 
 _PLAIN: dict[int, DType] = {
     0: dtypes.float32, 1: dtypes.float16, 24: dtypes.int8, 25: dtypes.int16, 26: dtypes.int32,
@@ -40,7 +41,7 @@ def _byte_count(n: int, ggml_type: int) -> int:
 def ggml_data_to_tensor(t: Tensor, n: int, ggml_type: int) -> Tensor:
     """The first `n` elements of the bytes `t`, decoded: plain types as they are, blocks as float32.
 
-    Raises ValueError for a type that is not supported, or too few bytes.
+    Blocks of a file are decoded on the default device, from a copy of these bytes alone. Raises ValueError for a type that is not supported, or too few bytes.
     """
     size = _byte_count(n, ggml_type)
     if size > t.shape[0]:
@@ -51,6 +52,7 @@ def ggml_data_to_tensor(t: Tensor, n: int, ggml_type: int) -> Tensor:
     if ggml_type in _PLAIN:
         return data.bitcast(_PLAIN[ggml_type])
     elements, width, decode = BLOCKS[ggml_type]
+    data = data.to(None) if is_storage(data.device) else data
     return decode(data.reshape(n // elements, width)).flatten()
 
 
@@ -105,6 +107,8 @@ def gguf_load(tensor: Tensor) -> tuple[dict, dict[str, Tensor]]:
     metadata: dict[str, Any] = {}
     for _ in range(pairs):
         key = fields.text()
+        if key in metadata:
+            raise ValueError(f"the key {key!r} occurs twice")
         metadata[key] = fields.value(fields.number("i"))
     entries = []
     for _ in range(count):

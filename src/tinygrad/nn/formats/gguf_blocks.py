@@ -29,6 +29,11 @@ def _nibbles(packed: Tensor) -> Tensor:
     return (packed & 15).cat(packed.rshift(4), dim=-1)
 
 
+def _bits(packed: Tensor) -> Tensor:
+    """The bits of the bytes along the last axis, the lowest of each first, as numbers of eight bits."""
+    return (_shifted(packed, tuple(range(8)), -1) & 1).flatten(-2)
+
+
 def _shifted(x: Tensor, shifts: tuple[int, ...], dim: int) -> Tensor:
     """x moved right by each count, along a new axis."""
     first, *rest = (x.rshift(n) if n else x for n in shifts)
@@ -46,9 +51,7 @@ def _q4_1(blocks: Tensor) -> Tensor:
 
 def _fifth_bits(blocks: Tensor, start: int) -> Tensor:
     """Bit i of the 32-bit word at `start`, as 16 for each of 32 elements."""
-    word = blocks[:, start : start + 4].bitcast(dtypes.uint32)
-    bits = word.cat(*[word.rshift(i) for i in range(1, 32)], dim=1)
-    return (bits & 1).cast(dtypes.uint8) * 16
+    return _bits(blocks[:, start : start + 4]) * 16
 
 
 def _q5_0(blocks: Tensor) -> Tensor:
@@ -64,17 +67,25 @@ def _q8_0(blocks: Tensor) -> Tensor:
     return blocks[:, 2:].bitcast(dtypes.int8).cast(dtypes.float32) * _half(blocks, 0)
 
 
+def _small_floats(codes: Tensor) -> Tensor:
+    """Twice the values of 4-bit floats (sign, two bits of exponent, one of mantissa), as float32."""
+    exponent, mantissa = codes.rshift(1) & 3, codes & 1
+    size = (exponent == 0).where(mantissa, (mantissa + 2) * (1 << exponent.maximum(1)).rshift(1))
+    return (codes >= 8).where(-size.cast(dtypes.float32), size.cast(dtypes.float32))
+
+
 def _mxfp4(blocks: Tensor) -> Tensor:
-    """OCP microscaling: 4-bit floats (E2M1) under a shared exponent of 8 bits."""
-    codes = _nibbles(blocks[:, 1:])
-    exponent, mantissa = codes.rshift(1) & 3, (codes & 1).cast(dtypes.float32)
-    power = (exponent.cast(dtypes.float32) - 1).exp2()
-    size = (exponent == 0).where(mantissa * 0.5, (1 + mantissa * 0.5) * power)
+    """OCP microscaling: 4-bit floats under a shared exponent of 8 bits."""
     shared = blocks[:, 0:1].cast(dtypes.int32)
     # half of the scale as bits, so that also the subnormal ones are exact
     bits = (shared >= 2).where((shared - 1) * (1 << 23), (shared == 1).where(1 << 22, 1 << 21))
     scale = bits.cast(dtypes.uint32).bitcast(dtypes.float32)
-    return (codes >= 8).where(-size, size) * scale
+    return _small_floats(_nibbles(blocks[:, 1:])) * 0.5 * scale
+
+
+def _q1_0(blocks: Tensor) -> Tensor:
+    """128 signs; a bit that is set is a plus."""
+    return (_bits(blocks[:, 2:]).cast(dtypes.float32) * 2 - 1) * _half(blocks, 0)
 
 
 # *** 256 numbers in groups ***
@@ -143,6 +154,16 @@ def _q6_k(blocks: Tensor) -> Tensor:
 def _q8_k(blocks: Tensor) -> Tensor:
     scale = blocks[:, :4].bitcast(dtypes.float32)
     return blocks[:, 4:260].bitcast(dtypes.int8).cast(dtypes.float32) * scale
+
+
+def _nvfp4(blocks: Tensor) -> Tensor:
+    """Four groups of sixteen 4-bit floats, each under a scale of type E4M3 whose sign is ignored."""
+    packed = blocks[:, :4].cast(dtypes.int32)
+    exponent, mantissa = packed.rshift(3) & 15, packed & 7
+    # in units of 2**-10; there is no negative zero, and no NaN: its code is 0
+    units = (exponent == 0).where(mantissa * 2, (mantissa + 8) * (1 << exponent))
+    scales = (packed == 0x7F).where(0, units).cast(dtypes.float32) * 2.0**-11
+    return _grouped(_small_floats(_nibbles(blocks[:, 4:].reshape(-1, 4, 8))), scales)
 
 
 # *** three values ***
@@ -283,5 +304,6 @@ BLOCKS: dict[int, tuple[int, int, Callable[[Tensor], Tensor]]] = {
     13: (256, 176, _q5_k), 14: (256, 210, _q6_k), 15: (256, 292, _q8_k), 16: (256, 66, _iq2_xxs),
     17: (256, 74, _iq2_xs), 18: (256, 98, _iq3_xxs), 19: (256, 50, _iq1_s), 20: (32, 18, _iq4_nl),
     21: (256, 110, _iq3_s), 22: (256, 82, _iq2_s), 23: (256, 136, _iq4_xs), 29: (256, 56, _iq1_m),
-    34: (256, 54, _tq1_0), 35: (256, 66, _tq2_0), 39: (32, 17, _mxfp4),
+    34: (256, 54, _tq1_0), 35: (256, 66, _tq2_0), 39: (32, 17, _mxfp4), 40: (64, 36, _nvfp4),
+    41: (128, 18, _q1_0),
 }  # fmt: skip

@@ -12,10 +12,14 @@ from tinygrad.dtype import dtypes
 from tinygrad.tensor import Tensor
 
 T = TypeVar("T")
+# a read of a tensor costs some 100 us, however short; parsers read a few bytes at a time
+_WINDOW = 1 << 20
 
 
 class TensorIO(io.RawIOBase, BinaryIO):
     """A 1-d uint8 tensor as a readable file. Raises ValueError for other tensors.
+
+    Reads ahead: what is written to the tensor afterwards may not show.
 
     >>> io = nn.state.TensorIO(Tensor(bytes([1, 2, 3])))
     >>> list(io.read(2)), list(io.read(2))
@@ -26,6 +30,18 @@ class TensorIO(io.RawIOBase, BinaryIO):
         if t.ndim != 1 or t.dtype is not dtypes.uint8:
             raise ValueError(f"a file is a 1-d uint8 tensor, got shape {t.shape} and {t.dtype}")
         self._position, self._tensor = 0, t
+        self._ahead, self._ahead_start = b"", 0
+
+    def _bytes(self, start: int, end: int) -> bytes:
+        """The bytes of a range inside the tensor; those after it are kept at hand."""
+        if end - start >= _WINDOW:
+            return self._tensor[start:end].data().tobytes()
+        first = start - self._ahead_start
+        if first < 0 or end > self._ahead_start + len(self._ahead):
+            until = min(len(self._tensor), start + _WINDOW)
+            self._ahead = self._tensor[start:until].data().tobytes()
+            self._ahead_start, first = start, 0
+        return self._ahead[first : first + end - start]
 
     def readable(self) -> bool:
         """True."""
@@ -38,7 +54,7 @@ class TensorIO(io.RawIOBase, BinaryIO):
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes from here (all of them for -1)."""
         end = len(self._tensor) if size < 0 else min(len(self._tensor), self._position + size)
-        part = self._tensor[self._position : end].data().tobytes() if end > self._position else b""
+        part = self._bytes(self._position, end) if end > self._position else b""
         self._position = max(end, self._position)
         return part
 
