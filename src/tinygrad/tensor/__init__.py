@@ -23,6 +23,7 @@ from tinygrad.tensor.naming import _METADATA, name_methods
 from tinygrad.tensor.network import NetworkMixin
 from tinygrad.tensor.random import RandomMixin
 from tinygrad.tensor.reduce import ReduceMixin
+from tinygrad.tensor.scatter import ScatterMixin
 from tinygrad.tensor.source import get_shape
 from tinygrad.tensor.storage import StorageMixin
 
@@ -40,6 +41,7 @@ class Tensor(
     ReduceMixin,
     MovementOpsMixin,
     IndexingMixin,
+    ScatterMixin,
     LinalgMixin,
     NetworkMixin,
     LossMixin,

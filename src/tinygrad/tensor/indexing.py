@@ -1,21 +1,23 @@
-"""Reading and writing parts of tensors by index, mask or position.
+"""Subscripts: reading and writing the parts of a tensor that an index expression names.
 
-In: the index expressions of NumPy (numbers, slices, None, Ellipsis, integer and bool tensors or
-lists). Out: views where plain slices suffice, else selections written as a comparison with a range
-and a sum, which the scheduler turns into direct reads. Indices out of range select zero: an index is
-data and cannot raise.
+In: the index expressions of NumPy (numbers, slices, None, Ellipsis, bools, integer and bool tensors,
+arrays or lists). Out: views where plain slices suffice, else selections written as a comparison with
+a range and a sum, which the scheduler turns into direct reads. Positions in a tensor that are out of
+range select zero and write nothing: they are data and cannot raise. Those of numbers, lists and
+arrays are known, and raise.
 """
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from tinygrad.dtype import ConstType, dtypes, greatest_value, least_value
+from tinygrad.dtype import dtypes
 from tinygrad.helpers import ceildiv, prod
-from tinygrad.tensor.core import TensorCore, broadcast_shapes
+from tinygrad.tensor.core import TensorCore, broadcast_shapes, live_tensors
 from tinygrad.tensor.memory import is_storage
-from tinygrad.uop.ops import UOp, sint
+from tinygrad.uop.ops import Ops, UOp, sint
 
 
 @dataclass
@@ -29,33 +31,116 @@ class _Axis:
     pick: Any = None  # an integer tensor that selects along this axis
 
 
-def _is_tensor_index(index: Any) -> bool:
-    return isinstance(index, (TensorCore, list, tuple)) or (
-        hasattr(index, "dtype")
-        and hasattr(index, "shape")
-        and not isinstance(index, UOp)
-        and len(index.shape) > 0
+@dataclass
+class _Positions:
+    """An index tensor for one axis."""
+
+    tensor: Any
+    length: int | None = None  # that of the axis it was made for, where it came from a mask
+    reach: tuple[int, int] | None = (
+        None  # the least and the greatest position, where they are known
     )
+
+
+class _NewAxis(_Positions):
+    """A bool that stands for an axis of its own: of one entry, or of none."""
+
+
+@dataclass
+class _Selection:
+    """What index tensors that broadcast to `index_shape` select from a tensor of `shape`."""
+
+    shape: tuple[sint, ...]
+    picks: dict[int, Any]  # axis -> index tensor
+    index_shape: tuple[int, ...]
+
+    def __post_init__(self):
+        self.axes = list(self.picks)
+        self.rest = [i for i in range(len(self.shape)) if i not in self.picks]
+        self.sizes = [self.shape[a] for a in self.axes]
+        self.tail = [self.shape[i] for i in self.rest]
+        # index axes that stand side by side are replaced in place, others come first
+        together = self.axes[-1] - self.axes[0] + 1 == len(self.axes)
+        self.at = self.axes[0] if together else 0
+        n, count = len(self.index_shape), len(self.index_shape) + len(self.rest)
+        self.order = [*range(n, n + self.at), *range(n), *range(n + self.at, count)]
+
+    @property
+    def result_shape(self) -> tuple[sint, ...]:
+        return (*self.tail[: self.at], *self.index_shape, *self.tail[self.at :])
+
+    def table(self, x):
+        """`x` with one axis for all that the index tensors pick from, in front."""
+        return x.permute(*self.axes, *self.rest).reshape(prod(self.sizes), *self.tail)
+
+    def positions(self, x):
+        """Of each selected entry the row of `table(x)`; what is out of range is so there too."""
+        total = prod(self.sizes)
+        wide = dtypes.int64 if isinstance(total, int) and total > dtypes.max(dtypes.int32) else None
+        flat: Any = None
+        for axis, size in zip(self.axes, self.sizes):
+            index = self.picks[axis]
+            index = (index.to(x.device) if isinstance(x.device, str) else index)._as_positions()
+            index = index if wide is None else index.cast(wide)
+            index = (index < 0).where(index + size, index)._broadcast_to(self.index_shape)
+            if len(self.axes) > 1:
+                index = ((index >= 0) & (index < size)).where(index, size * total)
+            flat = index if flat is None else flat * size + index
+        return flat
+
+    def read(self, x):
+        """The selected entries of `x`."""
+        if any(isinstance(s, int) and s == 0 for s in self.sizes):
+            return x.zeros(*self.result_shape, dtype=x.dtype, device=x.device)
+        return self.table(x)._take_rows(self.positions(x)).permute(self.order)
+
+    def write(self, x, value):
+        """`x` with the selected entries replaced by `value`, of which the last counts."""
+        total, count = prod(self.sizes), prod(self.index_shape)
+        if total == 0 or count == 0:
+            return x
+        back = [self.order.index(i) for i in range(len(self.order))]
+        values = value.permute(back).reshape(count, *self.tail)
+        rows = x.arange(total, device=x.device).reshape(total, 1)
+        turn = x.arange(1, count + 1, device=x.device)
+        hit = self.positions(x).reshape(1, count) == rows
+        last = (hit * turn).max(1).contiguous()
+        new = values._take_rows(last - 1)
+        touched = (last > 0).reshape(total, *(1,) * len(self.tail))
+        replaced = touched.where(new, self.table(x)).reshape(*self.sizes, *self.tail)
+        places = self.axes + self.rest
+        return replaced.permute([places.index(i) for i in range(len(places))])
+
+
+def _holds_index_objects(indices: list) -> bool:
+    return any(isinstance(i, (slice, type(None), TensorCore)) or i is ... for i in indices)
+
+
+def _whole_number(part, index: slice):
+    """A bound of a slice as a Python number or a symbolic one."""
+    if part is None or isinstance(part, UOp):
+        return part
+    try:
+        return operator.index(part)
+    except TypeError:
+        raise TypeError(f"slice bounds are whole numbers, got {part!r} in {index}") from None
 
 
 def _slice_axis(index: slice, size: sint) -> _Axis:
     """A slice as bounds and stride (negative strides read the same bounds backwards)."""
-    if index.step == 0:
+    start, stop, step = [_whole_number(p, index) for p in (index.start, index.stop, index.step)]
+    if isinstance(step, int) and step == 0:
         raise ValueError(f"slice step cannot be zero, got {index}")
-    parts = (index.start, index.stop, index.step)
-    if all(p is None or isinstance(p, int) for p in parts) and isinstance(size, int):
-        start, stop, step = index.indices(size)
-        if step * (stop - start) < 0:
-            start = stop = max(min(start, size), 0)
-        low, high = (start, stop) if step > 0 else (stop + 1, start + 1)
-        return _Axis(ceildiv(high - low, abs(step)), (low, high), step)
-    for p in parts:
-        if p is not None and not isinstance(p, (int, UOp)):
-            raise TypeError(f"slice bounds are whole numbers, got {p!r} in {index}")
-    if index.step not in (None, 1):
+    if isinstance(size, int) and not any(isinstance(p, UOp) for p in (start, stop, step)):
+        begin, end, stride = slice(start, stop, step).indices(size)
+        if stride * (end - begin) < 0:
+            begin = end = max(min(begin, size), 0)
+        low, high = (begin, end) if stride > 0 else (end + 1, begin + 1)
+        return _Axis(ceildiv(high - low, abs(stride)), (low, high), stride)
+    if step not in (None, 1):
         raise TypeError(f"a symbolic slice has step 1, got {index}")
-    start = 0 if index.start is None else index.start
-    stop = size if index.stop is None else index.stop
+    start = 0 if start is None else start
+    stop = size if stop is None else stop
     start = start + size if isinstance(start, int) and start < 0 else start
     stop = stop + size if isinstance(stop, int) and stop < 0 else stop
     return _Axis(stop - start, (start, stop))
@@ -72,51 +157,123 @@ def _number_axis(index: int | UOp, size: sint, axis: int) -> _Axis:
     return _Axis(1, (index, index + 1), collapse=True)
 
 
+def _host_values(item) -> list[Any]:
+    """The elements of a nested list or an array, in order."""
+    if hasattr(item, "shape"):
+        return item.reshape(-1).tolist()
+    level = list(item)
+    while any(isinstance(entry, (list, tuple, range)) for entry in level):
+        level = [part for entry in level for part in entry]
+    return level
+
+
 class IndexingMixin(TensorCore):
-    """Subscripts, gather, scatter, masks."""
+    """Subscripts."""
 
     __slots__ = ()
 
     # ---- parsing
 
+    def _as_entries(self, item: Any) -> list[Any]:
+        """The entries of `_spread_indices` that one item of an index expression stands for."""
+        if isinstance(item, IndexingMixin):
+            if item.dtype is not dtypes.bool:
+                return [_Positions(item)]
+            return item._mask_entries() if item.ndim else [self._bool_entry(bool(item.item()))]
+        if isinstance(item, (list, tuple, range)) or (hasattr(item, "shape") and len(item.shape)):
+            return self._listed_entries(item)
+        if isinstance(item, bool) or type(item).__name__ == "bool":
+            return [self._bool_entry(bool(item))]
+        return [item]
+
+    def _listed_entries(self, item) -> list[Any]:
+        """As `_as_entries`, for positions or a mask that are known here: a list or an array."""
+        item = list(item) if isinstance(item, range) else item
+        listed: Any = type(self)(item, self.device, requires_grad=False)
+        if listed.dtype is dtypes.bool:
+            return listed._mask_entries(_host_values(item))
+        if not hasattr(item, "shape") and not listed.numel():
+            listed = listed.cast(dtypes.int32)
+        reach = None
+        if dtypes.is_int(listed.dtype) and listed.numel():
+            numbers = _host_values(item)
+            if all(isinstance(n, int) for n in numbers):
+                reach = min(numbers), max(numbers)
+        return [_Positions(listed, reach=reach)]
+
+    def _bool_entry(self, value: bool) -> _NewAxis:
+        """A bool without axes counts as a new axis of one entry, of which it takes one or none."""
+        entries: list[int] = [0] if value else []
+        return _NewAxis(type(self)(entries, self.device, dtypes.int32, requires_grad=False), 1)
+
+    def _mask_entries(self, values: list[Any] | None = None) -> list[Any]:
+        """One entry for each axis of a bool tensor: where it is true. Reads it if not given `values`."""
+        return [_Positions(p, n) for p, n in zip(self._mask_positions(values), self.shape)]
+
     def _spread_indices(self, indices) -> list[Any]:
         """One entry per axis and new axis, the Ellipsis filled in, bool masks turned to positions."""
         items = list(indices) if isinstance(indices, tuple) else [indices]
-        if isinstance(indices, list) and any(
-            isinstance(i, (slice, type(None), TensorCore)) or i is ... for i in indices
-        ):
+        if isinstance(indices, list) and _holds_index_objects(indices):
             items = list(indices)
         spread: list[Any] = []
         for item in items:
-            if isinstance(item, (list, tuple)):
-                item = type(self)(item, self._index_device(), requires_grad=False)
-            elif _is_tensor_index(item) and not isinstance(item, TensorCore):
-                item = type(self)(item, self._index_device(), requires_grad=False)
-            if isinstance(item, TensorCore) and item.dtype is dtypes.bool and item.ndim:
-                axis = sum(1 for entry in spread if entry is not None)
-                covered = self.shape[axis : axis + item.ndim]
-                if not any(e is ... for e in spread) and item.shape != covered:
-                    raise IndexError(
-                        f"the mask of shape {item.shape} does not fit the axes {covered}"
-                    )
-                spread += item._mask_positions()
-            else:
-                spread.append(item)
-        dots = [i for i, item in enumerate(spread) if item is ...]
+            spread += self._as_entries(item)
+        dots = [i for i, entry in enumerate(spread) if entry is ...]
         if len(dots) > 1:
             raise IndexError("an index can only have a single ellipsis ('...')")
         at = dots[0] if dots else len(spread)
-        used = sum(1 for item in spread if item is not None and item is not ...)
+        used = sum(
+            1 for e in spread if e is not None and e is not ... and not isinstance(e, _NewAxis)
+        )
         if used > self.ndim:
             raise IndexError(f"too many indices: got {used} for {self.ndim} axes")
         return spread[:at] + [slice(None)] * (self.ndim - used) + spread[at + 1 :]
 
-    def _index_device(self):
-        return self.device
+    def _plan(self, indices) -> list[_Axis]:
+        """What happens to each axis, in the order of the result."""
+        plan: list[_Axis] = []
+        axis = 0
+        for entry in self._spread_indices(indices):
+            if entry is None:
+                plan.append(_Axis(1))
+            elif isinstance(entry, _NewAxis):
+                plan.append(_Axis(1, pick=entry.tensor))
+            else:
+                plan.append(self._plan_axis(entry, axis))
+                axis += 1
+        return plan
 
-    def _mask_positions(self) -> list[Self]:
-        """For each axis of a bool tensor the positions of its True elements (reads the mask)."""
-        flat: Any = self.flatten().tolist()
+    def _plan_axis(self, entry, axis: int) -> _Axis:
+        """What an entry that stands for an axis of `self` does to it."""
+        size = self.shape[axis]
+        if isinstance(entry, slice):
+            return _slice_axis(entry, size)
+        if isinstance(entry, _Positions):
+            positions = entry.tensor
+            if not dtypes.is_int(positions.dtype):
+                raise IndexError(
+                    f"tensors used as indices are integers or bools, got {positions.dtype}"
+                )
+            if entry.length is not None and entry.length != size:
+                raise IndexError(
+                    f"an axis of length {entry.length} of a mask does not fit axis {axis} of "
+                    f"shape {self.shape}: a mask has the lengths of the axes it selects from"
+                )
+            for extreme in entry.reach or ():
+                _number_axis(extreme, size, axis)
+            return _Axis(size, (0, size), pick=positions)
+        if isinstance(entry, UOp):
+            return _number_axis(entry, size, axis)
+        if hasattr(entry, "__index__"):
+            return _number_axis(entry.__index__(), size, axis)
+        raise IndexError(
+            f"cannot index with {type(entry).__name__} {entry!r}: use numbers, slices, None, "
+            "Ellipsis, integer or bool tensors"
+        )
+
+    def _mask_positions(self, values: list[Any] | None = None) -> list[Self]:
+        """For each axis of a bool tensor the positions of its True elements, which are in `values` or read."""
+        flat: Any = self.flatten().tolist() if values is None else values
         chosen = [i for i, hit in enumerate(flat) if hit]
         positions: list[Self] = []
         inner = 1
@@ -126,39 +283,10 @@ class IndexingMixin(TensorCore):
             inner *= size
         return positions
 
-    def _plan(self, indices) -> list[_Axis]:
-        """What happens to each axis, in the order of the result."""
-        plan: list[_Axis] = []
-        axis = 0
-        for item in self._spread_indices(indices):
-            if item is None:
-                plan.append(_Axis(1))
-                continue
-            size = self.shape[axis]
-            if isinstance(item, slice):
-                plan.append(_slice_axis(item, size))
-            elif isinstance(item, TensorCore):
-                if not dtypes.is_int(item.dtype):
-                    raise IndexError(
-                        f"tensors used as indices are integers or bools, got {item.dtype}"
-                    )
-                plan.append(_Axis(size, (0, size), pick=item))
-            elif isinstance(item, (int, UOp)) and not isinstance(item, bool):
-                plan.append(_number_axis(item, size, axis))
-            elif hasattr(item, "__index__"):
-                plan.append(_number_axis(item.__index__(), size, axis))
-            else:
-                raise IndexError(
-                    f"cannot index with {type(item).__name__} {item!r}: use numbers, slices, None, "
-                    "Ellipsis, integer or bool tensors"
-                )
-            axis += 1
-        return plan
-
     # ---- reading
 
     def _sliced(self, plan: list[_Axis]) -> Self:
-        """Cuts, reverses, strides; new axes put in. Collapsing axes keep size 1."""
+        """Cuts, reverses, strides; new axes put in, axes of single numbers taken out."""
         kept = [p for p in plan if p.bounds is not None]
         x = self.shrink(tuple(p.bounds for p in kept))
         backwards = tuple(i for i, p in enumerate(kept) if p.stride < 0)
@@ -170,67 +298,50 @@ class IndexingMixin(TensorCore):
                     (0, p.size * step - x.shape[i]) if j == i else None for j in range(x.ndim)
                 )
                 x = x.pad(grown).unflatten(i, (p.size, step))._cut_axis(i + 1, 1).squeeze(i + 1)
-        return x.reshape(tuple(p.size for p in plan))
+        return x.reshape(tuple(p.size for p in plan if not p.collapse))
 
     def __getitem__(self, indices) -> Self:
         """A part of the tensor, as NumPy selects it.
 
-        ```
-        Tensor([[1, 2], [3, 4]])[:, 0].tolist()          # [1, 3]
-        Tensor([10, 20, 30])[Tensor([2, 0])].tolist()    # [30, 10]
-        ```
-        Raises IndexError for positions outside an axis and too many indices.
+        Numbers beside index tensors select first, as in PyTorch. A bool mask is read. Raises
+        IndexError for positions outside an axis, too many indices, masks that do not fit and index
+        tensors that do not broadcast; positions in a tensor that are out of range give 0.
+
+        >>> Tensor([[1, 2], [3, 4]])[:, 0].tolist()
+        [1, 3]
+        >>> Tensor([10, 20, 30])[Tensor([2, 0])].tolist()
+        [30, 10]
         """
         plan = self._plan(indices)
         x = self._sliced(plan)
-        gone = [i for i, p in enumerate(plan) if p.collapse]
-        if gone:
-            x = x.reshape(tuple(s for i, s in enumerate(x.shape) if i not in gone))
+        chosen = x._selection(plan)
+        return x if chosen is None else chosen.read(x)
+
+    def _selection(self, plan: list[_Axis]) -> _Selection | None:
+        """Of what `_sliced` gave: what the index tensors of the plan select of it."""
         left = [p for p in plan if not p.collapse]
         picks = {i: p.pick for i, p in enumerate(left) if p.pick is not None}
         if not picks:
-            return x
-        # as in PyTorch, numbers do not count among the index tensors
-        axes = list(picks)
-        together = axes[-1] - axes[0] + 1 == len(axes)
-        return x._select(picks, together)
-
-    def _select(self, picks: dict[int, TensorCore], together: bool) -> Self:
-        """Selection along several axes by integer tensors that broadcast among each other."""
-        device = self.device
-        shape = broadcast_shapes(*[t.shape for t in picks.values()])
-        axes = list(picks)
-        rest = [i for i in range(self.ndim) if i not in picks]
-        sizes = [self.shape[a] for a in axes]
-        if any(isinstance(s, int) and s == 0 for s in sizes):
-            kept = [self.shape[i] for i in rest]
-            at = axes[0] if together else 0
-            return self.zeros(*kept[:at], *shape, *kept[at:], dtype=self.dtype, device=device)
-        flat_index: Any = None
-        for axis, size in zip(axes, sizes):
-            index = picks[axis].to(device) if isinstance(device, str) else picks[axis]
-            index = index._as_positions()
-            index = (index < 0).where(index + size, index)._broadcast_to(shape)
-            inside = (index >= 0) & (index < size) if len(axes) > 1 else None
-            index = index if inside is None else inside.where(index, size * prod(sizes))
-            flat_index = index if flat_index is None else flat_index * size + index
-        moved = self.permute(*axes, *rest) if axes + rest != list(range(self.ndim)) else self
-        table = moved.reshape(prod(sizes), *[self.shape[i] for i in rest])
-        result = table._take_rows(flat_index)
-        if together and axes[0] != 0:
-            n, at = len(shape), axes[0]
-            order = [*range(n, n + at), *range(n), *range(n + at, result.ndim)]
-            result = result.permute(order)
-        return result
+            return None
+        try:
+            shape = broadcast_shapes(*[t.shape for t in picks.values()])
+        except ValueError:
+            raise IndexError(
+                "index tensors must broadcast to one shape, got "
+                f"{', '.join(str(t.shape) for t in picks.values())}"
+            ) from None
+        return _Selection(self.shape, picks, shape)
 
     def _as_positions(self) -> Self:
-        """Positions in a type that compares exactly with others: uint64 has none in common with int.
+        """Positions in a signed type that holds the length of any axis of theirs.
 
-        Those that int64 cannot hold become the largest it holds, which is out of range too.
+        Those of uint64 that int64 cannot hold become the largest it holds, which is out of range too.
         """
-        if self.dtype is not dtypes.uint64:
-            return self
-        return self.minimum(dtypes.max(dtypes.int64)).cast(dtypes.int64)
+        if self.dtype is dtypes.uint64:
+            return self.minimum(dtypes.max(dtypes.int64)).cast(dtypes.int64)
+        return self.cast(
+            dtypes.int64 if self.dtype in (dtypes.uint32, dtypes.int64) else dtypes.int32
+        )
 
     def _take_rows(self, index: TensorCore) -> Self:
         """`self[index]` along the first axis; rows out of range are zero. Differentiable."""
@@ -243,7 +354,11 @@ class IndexingMixin(TensorCore):
     # ---- writing
 
     def __iter__(self):
-        """The entries along the first axis. Raises TypeError without axes."""
+        """The entries along the first axis. Raises TypeError without axes.
+
+        >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]
+        [[1, 2], [3, 4]]
+        """
         if not self.ndim:
             raise TypeError("cannot iterate over a 0-d tensor: it has no axes; use .item()")
         return (self[i] for i in range(len(self)))
@@ -251,245 +366,116 @@ class IndexingMixin(TensorCore):
     def __setitem__(self, indices, v) -> None:
         """Overwrites a part of the tensor, at once; `v` broadcasts and is cast.
 
-        Raises RuntimeError for a tensor that wants a gradient, or whose elements share memory.
+        Of several writes to one element the last wins. A tensor computed from one that wants a
+        gradient becomes the result of the write; NotImplementedError for a tensor that wants a
+        gradient itself, or for such a `v` written into one that does not. Raises RuntimeError where elements
+        share memory, ValueError where `v` does not broadcast, and what `__getitem__` raises.
+
+        >>> x = Tensor([1, 2, 3])
+        >>> x[Tensor([0, 2])] = 9
+        >>> x.tolist()
+        [9, 2, 9]
         """
         if is_storage(self.device):
             self[indices].assign(
                 v if isinstance(v, TensorCore) else type(self)(v, self.device, self.dtype)
             )
             return
-        if self.requires_grad or (isinstance(v, TensorCore) and v.requires_grad):
-            raise NotImplementedError("setitem with requires_grad is not supported: use where()")
+        value = self._value_to_write(v)
+        if self.requires_grad or value.requires_grad:
+            self._write_differentiable(indices, value)
+            return
         if self._shares_elements():
             raise RuntimeError(
                 "setitem target has elements that share memory (an expanded tensor): "
                 "call .contiguous() first"
             )
-        value = (
-            v
-            if isinstance(v, TensorCore)
-            else type(self)(
-                v,
-                self.device,
-                None if isinstance(v, (list, tuple)) else self.dtype,
-                requires_grad=False,
-            )
-        )
-        value = value.to(self.device) if isinstance(self.device, str) else value
-        value = value.cast(self.dtype)
+        if self.uop.base.op is Ops.CONST:
+            # a number has no memory: all that is left here are those without axes longer than 1
+            self.uop = self.uop.contiguous()
         self.realize()
+        if (mask := self._whole_mask(indices, value)) is not None:
+            self.assign(mask.where(value, self).contiguous()).realize()
+            return
         plan = self._plan(indices)
-        if all(p.pick is None for p in plan):
-            self._write_view(indices, value)
-        else:
-            self.assign(self._overwritten(plan, value)).realize()
+        view = self._sliced(plan)
+        written = view._overwritten(view._selection(plan), value)
+        if 0 not in view.shape:
+            view.assign(written.contiguous()).realize()
+
+    def _value_to_write(self, v) -> Self:
+        """`v` as a tensor with the dtype and device of `self`."""
+        value: Any = v
+        if not isinstance(v, TensorCore):
+            kind = None if isinstance(v, (list, tuple)) else self.dtype
+            value = type(self)(v, self.device, kind, requires_grad=False)
+        value = value.to(self.device) if isinstance(self.device, str) else value
+        return value.cast(self.dtype)
 
     def _shares_elements(self) -> bool:
-        from tinygrad.uop.ops import Ops
-
         node = self.uop
+        if 0 in node.shape:
+            return False
         while node.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.EXPAND):
             if node.op is Ops.EXPAND:
                 return True
             node = node.src[0]
         return False
 
-    def _write_view(self, indices, value: TensorCore) -> None:
-        view = self[indices]
-        if 0 in view.shape:
-            return
-        squeezed = value
-        while squeezed.ndim > view.ndim and squeezed.shape[0] == 1:
-            squeezed = squeezed.squeeze(0)
-        view.assign(squeezed._broadcast_to(view.shape).contiguous()).realize()
-
-    def _overwritten(self, plan: list[_Axis], value: TensorCore) -> Self:
-        """`self` with the selected elements replaced; of equal positions the last write wins.
-
-        The positions are selected from a tensor of their own numbers, so that any index expression
-        can be inverted by comparing numbers. They count from 1: an index out of range selects 0,
-        which is nowhere.
+    def _whole_mask(self, indices, value: TensorCore) -> Self | None:
+        """A mask tensor that is all of the index, in the shape of `self`, where one value is for all
+        of its True elements: such a write needs not know where they are.
         """
-        total = prod(self.shape)
-        numbers = self.arange(1, total + 1, device=self.device).reshape(self.shape)
-        targets = numbers._from_plan(plan)
-        writes = value._broadcast_to(targets.shape).flatten()
-        count = prod(targets.shape)
-        if count == 0:
-            return self
-        hit = targets.reshape(1, count) == numbers.reshape(total, 1)
-        order = self.arange(1, count + 1, device=self.device)
-        last = (hit * order).max(1)
-        new = (last.reshape(total, 1) == order).where(writes.reshape(1, count), 0)
-        new = new.sum(1, dtype=self.dtype) if self.dtype is not dtypes.bool else new.any(1)
-        return (last > 0).where(new, self.flatten()).reshape(self.shape).contiguous()
+        if not isinstance(indices, TensorCore) or indices.dtype is not dtypes.bool:
+            return None
+        rest = self.ndim - indices.ndim
+        if not indices.ndim or indices.shape != self.shape[: indices.ndim] or value.ndim > rest:
+            return None
+        mask: Any = indices.to(self.device) if isinstance(self.device, str) else indices
+        value._broadcast_to(self.shape[indices.ndim :])
+        return mask.reshape(*mask.shape, *(1,) * rest)._broadcast_to(self.shape)
 
-    def _from_plan(self, plan: list[_Axis]) -> Self:
-        """`__getitem__` for a plan that is parsed already."""
-        index: list[Any] = []
-        for p in plan:
-            if p.bounds is None:
-                index.append(None)
-            elif p.pick is not None:
-                index.append(p.pick)
-            elif p.collapse:
-                index.append(p.bounds[0])
-            else:
-                low, high = p.bounds
-                start = low if p.stride > 0 else high - 1
-                stop = high if p.stride > 0 else (low - 1 if low else None)
-                index.append(slice(start, stop, p.stride))
-        return self[tuple(index)]
+    def _overwritten(self, chosen: _Selection | None, value: Any) -> Self:
+        """`self` with the chosen elements, or all, replaced by `value`."""
+        shape = self.shape if chosen is None else chosen.result_shape
+        # as in NumPy, leading axes of length 1 may be too many
+        while value.ndim > len(shape) and value.shape[0] == 1:
+            value = value.squeeze(0)
+        value = value._broadcast_to(shape)
+        return value if chosen is None else chosen.write(self, value)
 
-    # ---- gather and scatter
-
-    def _check_positions(self, dim: int, index: TensorCore, what: str) -> int:
-        axis = self._resolve_dim(dim)
-        if not isinstance(index, TensorCore) or not dtypes.is_int(index.dtype):
-            got = index.dtype if isinstance(index, TensorCore) else type(index).__name__
-            raise TypeError(f"{what}: the index must be a tensor of integers, got {got}")
-        if index.ndim != self.ndim:
-            raise AssertionError(
-                f"{what}: self.ndim must equal index.ndim, got {self.shape} {index.shape}"
+    def _write_differentiable(self, indices, value: Self) -> None:
+        """`self` becomes the tensor with the part replaced, as a computation that has a gradient."""
+        if not self._is_computed_from_wanting():
+            raise NotImplementedError(
+                "setitem with requires_grad is not supported for a tensor that is not computed from "
+                "one that wants a gradient: use where()"
             )
-        if any(s < i for d, (s, i) in enumerate(zip(self.shape, index.shape)) if d != axis):
-            raise AssertionError(
-                f"{what}: all axes but {axis} of the index {index.shape} must fit in {self.shape}"
-            )
-        return axis
+        plan = self._plan(indices)
+        view = self._sliced(plan)
+        new = view._overwritten(view._selection(plan), value)
+        inside = view.ones_like(dtype=dtypes.bool, requires_grad=False)
+        changed = inside._placed(plan, self.shape).where(new._placed(plan, self.shape), self)
+        self.uop = changed.uop
 
-    def gather(self: Self, dim: int, index: Self) -> Self:
-        """`out[i][j] = self[index[i][j]][j]` for `dim=0`; indices out of range give 0.
-
-        Raises AssertionError where `index` has other axes or exceeds the other axes of `self`.
-
-        >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[1], [0]])).tolist()
-        [[2], [3]]
-        """
-        axis = self._check_positions(dim, index, "gather")
-        index = index.to(self.device) if isinstance(self.device, str) else index
-        cut = tuple(None if d == axis else (0, s) for d, s in enumerate(index.shape))
-        table = self.shrink(cut).unsqueeze(-1).transpose(-1, axis)
-        wanted = index._as_positions().unsqueeze(-1)
-        hit = wanted == self.arange(self.shape[axis], device=self.device)
-        return hit.where(table, table.const_like(0)).sum(-1, dtype=self.dtype)
-
-    def _scatter_grid(self, dim: int, index: Self, src: Self) -> tuple[Self, Self]:
-        """`(values, hit)` of shape self + (positions,): which source writes to which element."""
-        axis = self._check_positions(dim, index, "scatter")
-        if any(i > s for i, s in zip(index.shape, src.shape)):
-            raise AssertionError(f"scatter: the index {index.shape} must fit in src {src.shape}")
-        if self.dtype is not src.dtype:
-            raise RuntimeError(f"scatter: self has dtype {self.dtype}, src {src.dtype}: cast first")
-        src = src.shrink(tuple((0, s) for s in index.shape))
-        if isinstance(self.device, str):
-            index = index.to(self.device)
-        numbers = self.arange(self.shape[axis], device=self.device)
-        hit = index._as_positions().unsqueeze(-1) == numbers
-        grow = tuple(
-            None if d == axis or d == self.ndim else (0, self.shape[d] - index.shape[d])
-            for d in range(self.ndim + 1)
+    def _is_computed_from_wanting(self) -> bool:
+        """Whether the gradient belongs to another tensor, from which this one is computed."""
+        if not self.requires_grad:
+            return False
+        below = self.uop.toposort()
+        return any(
+            t.requires_grad and t.uop is not self.uop and t.uop in below for t in live_tensors()
         )
-        values = src.unsqueeze(-1).expand(*src.shape, self.shape[axis])
-        # the positions along `axis` move last, the range over self takes their place
-        return values.pad(grow).transpose(-1, axis), hit.pad(grow).transpose(-1, axis)
 
-    def scatter(
-        self, dim: int, index: Self, src: Self | ConstType,
-        reduce: Literal["multiply", "add"] | None = None,
-    ) -> Self:  # fmt: skip
-        """`out[index[i][j]][j] = src[i][j]` for `dim=0`, over a copy of `self`.
-
-        With `reduce` the values are added to or multiplied with what is there; without it the last
-        of several writes to one element wins.
-
-        >>> Tensor([0, 0, 0]).scatter(0, Tensor([2, 0]), Tensor([5, 7])).tolist()
-        [7, 0, 5]
-        """
-        if reduce not in (None, "add", "multiply"):
-            raise TypeError(f"reduce is None, 'add' or 'multiply', got {reduce!r}")
-        if reduce is not None and isinstance(src, TensorCore):
-            raise TypeError(
-                "scatter with reduce takes a number as src: use scatter_reduce for tensors"
-            )
-        if not isinstance(src, TensorCore):
-            src = index.full_like(src, dtype=self.dtype, device=self.device)
-        if reduce == "add":
-            return self.scatter_reduce(dim, index, src, "sum", include_self=True)
-        if reduce == "multiply":
-            return self.scatter_reduce(dim, index, src, "prod", include_self=True)
-        values, hit = self._scatter_grid(dim, index, src)
-        order = self.arange(1, hit.shape[-1] + 1, device=self.device)
-        last = (hit * order).max(-1, keepdim=True)
-        new = ((last == order) & hit).where(values, values.const_like(0)).sum(-1, dtype=self.dtype)
-        return (last.squeeze(-1) > 0).where(new, self)
-
-    def scatter_reduce(
-        self, dim: int, index: Self, src: Self,
-        reduce: Literal["sum", "prod", "mean", "amax", "amin"], include_self: bool = True,
-    ) -> Self:  # fmt: skip
-        """As `scatter`, but all values that meet in one element are reduced.
-
-        `include_self` reduces the old element with them; elements nothing is written to stay.
-        Raises RuntimeError for an unknown reduction.
-
-        >>> x = Tensor([1, 1, 1])
-        >>> x.scatter_reduce(0, Tensor([0, 0, 2]), Tensor([2, 3, 4]), "sum").tolist()
-        [6, 1, 5]
-        """
-        values, hit = self._scatter_grid(dim, index, src)
-        untouched = self if include_self else hit.any(-1).where(0, self).cast(self.dtype)
-
-        def gathered(neutral):
-            return hit.where(values, values.const_like(neutral))
-
-        def start(neutral):
-            return self if include_self else hit.any(-1).where(self.const_like(neutral), self)
-
-        if reduce == "sum":
-            return gathered(0).sum(-1, dtype=self.dtype) + untouched
-        if reduce == "prod":
-            return gathered(1).prod(-1) * start(1)
-        if reduce == "amax":
-            return gathered(least_value(self.dtype)).max(-1).maximum(start(least_value(self.dtype)))
-        if reduce == "amin":
-            return (
-                gathered(greatest_value(self.dtype))
-                .min(-1)
-                .minimum(start(greatest_value(self.dtype)))
-            )
-        if reduce == "mean":
-            count = hit.sum(-1) + (
-                1 if include_self else hit.any(-1).logical_not().cast(dtypes.int32)
-            )
-            total = gathered(0).sum(-1, dtype=self.dtype) + untouched
-            return total.div(count).cast(self.dtype)
-        raise RuntimeError(f"reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
-
-    # ---- masks
-
-    def masked_select(self, mask) -> Self:
-        """The elements where `mask` is true, as a 1-d tensor (reads the mask).
-
-        >>> Tensor([1, 2, 3]).masked_select(Tensor([True, False, True])).tolist()
-        [1, 3]
-        """
-        if not dtypes.is_bool(mask.dtype):
-            raise RuntimeError(f"masked_select expects bool mask tensor, got {mask.dtype}")
-        x, chosen = self.flatten(), mask._broadcast_to(self.shape).flatten()
-        return x[chosen._mask_positions()[0]] if chosen.numel() else x
-
-    def one_hot(self, num_classes: int = -1) -> Self:
-        """A new last axis of `num_classes` with 1 at the element's value; -1 takes the largest + 1.
-
-        >>> Tensor([0, 2]).one_hot(3).tolist()
-        [[1, 0, 0], [0, 0, 1]]
-        """
-        if not dtypes.is_int(self.dtype):
-            raise RuntimeError(f"expect integer dtype, getting {self.dtype}")
-        count = num_classes if num_classes >= 0 else int(self.max().item()) + 1
-        return self._one_hot_bool(count).where(1, 0)
-
-    def _one_hot_bool(self, count: int) -> Self:
-        wanted = self._as_positions().unsqueeze(-1)
-        return wanted == self.arange(count, device=self.device, requires_grad=False)
+    def _placed(self, plan: list[_Axis], shape: tuple[sint, ...]) -> Self:
+        """The inverse of `_sliced`: the elements in their places, zeros elsewhere."""
+        kept = [(p, p.bounds) for p in plan if p.bounds is not None]
+        x = self.reshape(tuple(p.size for p, _ in kept))
+        for i, (p, (low, high)) in enumerate(kept):
+            step = abs(p.stride)
+            if step > 1:
+                gaps = tuple((0, step - 1) if j == i + 1 else None for j in range(x.ndim + 1))
+                x = x.unsqueeze(i + 1).pad(gaps).flatten(i, i + 1)._cut_axis(i, high - low)
+        backwards = tuple(i for i, (p, _) in enumerate(kept) if p.stride < 0)
+        x = x.flip(backwards) if backwards else x
+        return x.pad(tuple((low, size - high) for (_, (low, high)), size in zip(kept, shape)))
