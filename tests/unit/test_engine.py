@@ -14,7 +14,7 @@ import pytest
 
 from tinygrad import Device, Tensor, Variable, dtypes
 from tinygrad.device import Buffer
-from tinygrad.engine import program_cache
+from tinygrad.engine import program_cache, program_facts
 from tinygrad.engine.memory import _internal_memory_planner
 from tinygrad.engine.realize import (
     BufferCopy,
@@ -332,9 +332,9 @@ def test_damaged_entries_are_misses(tmp_path, damage):
     cache = tmp_path / "cache.db"
     first = run_process(cache)
     with sqlite3.connect(cache) as db:
-        for tbl, key, val in db.execute("SELECT tbl, key, val FROM entries").fetchall():
+        for tbl, key, val in db.execute("SELECT tbl, key, val FROM entries_2").fetchall():
             changed = (_DAMAGE[damage](tbl, val), tbl, key)
-            db.execute("UPDATE entries SET val = ? WHERE tbl = ? AND key = ?", changed)
+            db.execute("UPDATE entries_2 SET val = ? WHERE tbl = ? AND key = ?", changed)
     assert run_process(cache) == first
 
 
@@ -347,16 +347,50 @@ def test_a_garbage_file_is_a_miss(tmp_path, content):
     assert run_process(cache) > 0
 
 
-def test_wrong_rows_are_misses(monkeypatch):
+def test_wrong_entries_are_misses(monkeypatch):
     ast = kernel_of(Tensor.full((5,), 2.0).contiguous() + 8.5).ast.replace(arg=KernelInfo())
     renderer = Device["CPU"].renderer
-    good = program_cache.to_rows(get_program(ast, renderer))
-    bad = [[], [("SINK",)], good[:-1], [*good, good[0]], [("NO_SUCH_OP", *good[0][1:])], "text", 5]
-    for rows in bad:
-        monkeypatch.setattr(program_cache, "diskcache_get", lambda table, key, rows=rows: rows)
+    program = get_program(ast, renderer)
+    facts = program_cache._facts_out(program)
+    good = program_cache.to_rows(program)
+    rows = [[], [("SINK",)], good[:-1], [*good, good[0]], [("NO_SUCH_OP", *good[0][1:])], "text", 5]
+    blobs = [b"", b"garbage", *[pickle.dumps(r) for r in rows]]
+    entries = [good, 5, (), (facts,), (facts, good), (facts, None), *[(facts, b) for b in blobs]]
+    for entry in entries:
+        monkeypatch.setattr(program_cache, "diskcache_get", lambda table, key, entry=entry: entry)
         assert program_cache.load_program(ast, renderer) is None
-    monkeypatch.setattr(program_cache, "diskcache_get", lambda table, key: good)
-    assert program_cache.load_program(ast, renderer).src[3].arg
+        # the facts alone may be whole: then the nodes come from lowering the kernel
+        stored = program_cache.load_stored(ast, renderer, lambda: program)
+        assert stored is None or stored.make() is program
+    for wrong in (facts[:-1], (*facts, 1), 5, [None] * len(facts)):
+        entry = (wrong, pickle.dumps(good))
+        monkeypatch.setattr(program_cache, "diskcache_get", lambda table, key, entry=entry: entry)
+        assert program_cache.load_stored(ast, renderer, lambda: program) is None
+    monkeypatch.setattr(
+        program_cache, "diskcache_get", lambda table, key: (facts, pickle.dumps(good))
+    )
+    assert program_cache.load_program(ast, renderer) is program
+    stored = program_cache.load_stored(ast, renderer, lambda: pytest.fail("lowered again"))
+    assert stored.make() is program and stored.facts == program_facts.ProgramFacts.of(program)
+
+
+def test_a_stored_program_is_made_when_asked_for(tmp_path):
+    code = (
+        "from tinygrad import Tensor\n"
+        "from tinygrad.engine.realize import get_program\n"
+        "import pickle\n"
+        "item = (Tensor([[1., 2.], [3., 4.]]).contiguous().realize().sum(0)).schedule()[-1].lower()\n"
+        "before = item.prg._p\n"
+        "again = pickle.loads(pickle.dumps(item.prg))\n"
+        "other = item.prg.on_device('CPU:1')\n"
+        "assert again.p is item.prg.p and other.p.device == 'CPU:1' and other.p.src[2] is again.p.src[2]\n"
+        "assert other.lib == again.lib == item.prg.lib and again.facts == other.facts == item.prg.facts\n"
+        "print(before is None)"
+    )
+    env = {**os.environ, "CACHEDB": str(tmp_path / "cache.db"), "CPU": "1"}
+    for known in ("False", "True"):
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+        assert done.stdout.strip() == known, done.stderr
 
 
 def test_rows_give_the_same_nodes():

@@ -164,8 +164,8 @@ def test_a_damaged_cache_is_a_miss_and_heals(cache, damage):
         os.mkdir(path)
     else:
         db = sqlite3.connect(path)
-        (blob,) = db.execute("SELECT val FROM entries").fetchone()
-        db.execute("UPDATE entries SET val = ?", (blob[:-3] + b"xyz",))
+        (blob,) = db.execute("SELECT val FROM entries_2").fetchone()
+        db.execute("UPDATE entries_2 SET val = ?", (blob[:-3] + b"xyz",))
         db.commit()
         db.close()
     assert cache.diskcache_get("t", "k") is None

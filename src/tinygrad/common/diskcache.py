@@ -24,13 +24,30 @@ if TYPE_CHECKING:
     import sqlite3
 
 # changes whenever the layout of the file or the meaning of an entry changes
-VERSION = 1
+VERSION = 2
 
-cache_dir = getenv("XDG_CACHE_HOME", os.path.expanduser("~/Library/Caches" if OSX else "~/.cache"))
-CACHEDB = getenv("CACHEDB", os.path.abspath(os.path.join(cache_dir, "tinygrad", "cython_cache.db")))
 
-_SCHEMA = """CREATE TABLE IF NOT EXISTS entries (
-  tbl TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL, val BLOB NOT NULL, PRIMARY KEY (tbl, key)) WITHOUT ROWID"""
+def _user_cache_dir() -> str:
+    """The user's folder for caches; "" where nobody knows one, since a shared folder is not to be trusted with code."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(
+        named
+    ):  # anything else is to be ignored, says the XDG base directory specification
+        return named
+    home = os.path.expanduser("~/Library/Caches" if OSX else "~/.cache")
+    return home if os.path.isabs(home) else ""
+
+
+cache_dir = _user_cache_dir()
+# "" = no cache
+CACHEDB = getenv(
+    "CACHEDB", os.path.join(cache_dir, "tinygrad", "cython_cache.db") if cache_dir else ""
+)
+
+# the layout is in the name, so that a file of another version is no trouble; keys are digests of what they are made of
+_TABLE = f"entries_{VERSION}"
+_SCHEMA = f"""CREATE TABLE IF NOT EXISTS {_TABLE} (
+  tbl TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL, val BLOB NOT NULL, PRIMARY KEY (tbl, key))"""
 
 # what a cached value may be made of besides the built-in containers and numbers
 _ALLOWED_GLOBALS = {
@@ -54,9 +71,17 @@ class _DataUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
+def load_plain(blob: bytes) -> Any:
+    """What `pickle.dumps` made of plain data. Raises for anything else, and runs nothing that a pickle may name."""
+    return _DataUnpickler(io.BytesIO(blob)).load()
+
+
 # seconds to wait for another process's lock; few once one has been held that long, so that a
 # process that never lets go delays the others once and not at every access
-_patience = 10.0
+_patience = 5.0
+
+# connections of a parent process: SQLite wants them neither used nor closed after a fork
+_inherited: list[Any] = []
 
 
 def db_connection() -> sqlite3.Connection:
@@ -64,14 +89,22 @@ def db_connection() -> sqlite3.Connection:
     import sqlite3
 
     held = getattr(_local, "connection", None)
-    if held is not None and held[0] == os.getpid():
-        return held[1]
+    if held is not None:
+        if held[0] == os.getpid():
+            return held[1]
+        _inherited.append(held[1])
+    if not CACHEDB:
+        raise FileNotFoundError("there is no folder for a cache; name a file in CACHEDB")
     Path(CACHEDB).parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(CACHEDB, timeout=_patience, isolation_level=None)
-    with contextlib.suppress(sqlite3.OperationalError):
-        connection.execute("PRAGMA journal_mode=WAL").fetchone()
-        connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute(_SCHEMA)
+    try:
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(_SCHEMA)
+    except BaseException:
+        connection.close()
+        raise
     _local.connection = (os.getpid(), connection)
     return connection
 
@@ -84,6 +117,23 @@ def _drop_connection() -> None:
             held[1].close()
 
 
+def _is_damage(error: Exception) -> bool:
+    """Whether the file is no database, a broken one, or one whose table is not ours."""
+    import sqlite3
+
+    # SQLITE_ERROR is a table without our columns: the statements themselves are right
+    broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(error, sqlite3.Error) and code is not None and code & 0xFF in broken
+
+
+def _remove_file() -> None:
+    # the file last: whoever makes a new one has its log and index to itself
+    for suffix in ("-wal", "-shm", "-journal", ""):
+        with contextlib.suppress(OSError):
+            os.unlink(CACHEDB + suffix)
+
+
 def _run(sql: str, args: tuple = ()) -> list[tuple] | None:
     """The rows of a statement, or None when the file cannot serve it; a damaged file is replaced once."""
     global _patience
@@ -92,18 +142,15 @@ def _run(sql: str, args: tuple = ()) -> list[tuple] | None:
     for last_try in (False, True):
         try:
             return db_connection().execute(sql, args).fetchall()
-        except sqlite3.DatabaseError as error:
+        except (
+            Exception
+        ) as error:  # whatever SQLite or the system says, the cache just is not there
             _drop_connection()
-            damaged = not isinstance(error, sqlite3.OperationalError)
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
-                _patience = 0.05
-            if last_try or not damaged:
+                _patience = min(_patience, 0.05)
+            if last_try or not _is_damage(error):
                 return None
-            with contextlib.suppress(OSError):
-                os.unlink(CACHEDB)
-        except (sqlite3.Error, OSError):
-            _drop_connection()
-            return None
+            _remove_file()
     return None
 
 
@@ -113,8 +160,8 @@ def _table_name(table: str) -> str:
 
 def _key_text(key: dict | str | int) -> str:
     if isinstance(key, dict):
-        return repr(sorted((str(name), str(value)) for name, value in key.items()))
-    return str(key)
+        key = repr(sorted((str(name), str(value)) for name, value in key.items()))
+    return hashlib.sha256(str(key).encode(errors="surrogatepass")).hexdigest()
 
 
 def _digest(table: str, key: str, blob: bytes) -> bytes:
@@ -122,21 +169,23 @@ def _digest(table: str, key: str, blob: bytes) -> bytes:
     return hashlib.sha256(header + blob).digest()
 
 
+def _checked(table: str, key: str, digest: Any, blob: Any) -> Any:
+    """The value of an entry, None where it is not what was stored."""
+    if not isinstance(blob, bytes) or digest != _digest(table, key, blob):
+        return None
+    try:
+        return load_plain(blob)
+    except Exception:  # any unreadable entry is a miss, whatever the unpickler says about it
+        return None
+
+
 def diskcache_get(table: str, key: dict | str | int) -> Any:
     """The value stored under (table, key), or None."""
     if CACHELEVEL < 1:
         return None
     name, text = _table_name(table), _key_text(key)
-    rows = _run("SELECT digest, val FROM entries WHERE tbl = ? AND key = ?", (name, text))
-    if not rows:
-        return None
-    digest, blob = rows[0]
-    if not isinstance(blob, bytes) or digest != _digest(name, text, blob):
-        return None
-    try:
-        return _DataUnpickler(io.BytesIO(blob)).load()
-    except Exception:  # any unreadable entry is a miss, whatever the unpickler says about it
-        return None
+    rows = _run(f"SELECT digest, val FROM {_TABLE} WHERE tbl = ? AND key = ?", (name, text))
+    return _checked(name, text, *rows[0]) if rows else None
 
 
 def diskcache_put(table: str, key: dict | str | int, val: Any, prepickled: bool = False) -> Any:
@@ -144,17 +193,33 @@ def diskcache_put(table: str, key: dict | str | int, val: Any, prepickled: bool 
     if CACHELEVEL < 1:
         return val
     name, text = _table_name(table), _key_text(key)
-    blob = val if prepickled else pickle.dumps(val)
+    try:
+        blob = val if prepickled else pickle.dumps(val)
+    except Exception:  # a value that has no pickle is not cached
+        return val
     _run(
-        "INSERT OR REPLACE INTO entries (tbl, key, digest, val) VALUES (?, ?, ?, ?)",
+        f"INSERT OR REPLACE INTO {_TABLE} (tbl, key, digest, val) VALUES (?, ?, ?, ?)",
         (name, text, _digest(name, text, blob), blob),
     )
     return val
 
 
+def diskcache_values(table: str) -> list[Any]:
+    """All readable values of a table, in the order of their keys."""
+    name = _table_name(table)
+    rows = _run(f"SELECT key, digest, val FROM {_TABLE} WHERE tbl = ? ORDER BY key", (name,))
+    found = [_checked(name, *row) for row in rows or ()]
+    return [value for value in found if value is not None]
+
+
+def diskcache_forget(table: str) -> bool:
+    """Forgets all entries of a table; False where the file can't be written."""
+    return _run(f"DELETE FROM {_TABLE} WHERE tbl = ?", (_table_name(table),)) is not None
+
+
 def diskcache_clear() -> None:
     """Forgets everything."""
-    _run("DELETE FROM entries")
+    _run(f"DELETE FROM {_TABLE}")
 
 
 def diskcache(func: Callable) -> Callable:

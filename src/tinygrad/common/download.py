@@ -27,7 +27,9 @@ def temp(x: str, append_user: bool = False) -> str:
 
 
 def _ensure_downloads_dir() -> pathlib.Path:
-    """The folder for downloads, made when it is missing."""
+    """The folder for downloads, made when it is missing. Raises FileNotFoundError where there is no home to put it."""
+    if not cache_dir:
+        raise FileNotFoundError("no folder for downloads is known; set HOME or XDG_CACHE_HOME")
     folder = pathlib.Path(cache_dir) / "tinygrad" / "downloads"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -104,7 +104,7 @@ class CapturedJit(Generic[ReturnType]):
         found = set()
         for (j, slot), number in self.input_replace.items():
             prg = self.jit_cache[j].prg
-            writes = slot in prg.p.outs if isinstance(prg, CompiledRunner) else slot == 0
+            writes = slot in prg.facts.outs if isinstance(prg, CompiledRunner) else slot == 0
             if writes and not isinstance(prg, ViewOp):
                 view = number - self.input_count
                 found.add(self.extra_view_inputs[view][0] if view >= 0 else number)

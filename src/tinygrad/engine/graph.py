@@ -41,7 +41,7 @@ def get_out_buffers_for_ei(ei: ExecItem) -> list[Buffer]:
     """The buffers an item fills without looking at what they held."""
     prg = ei.prg
     if isinstance(prg, CompiledRunner):
-        slots = [slot for slot in prg.p.outs if slot not in prg.p.ins]
+        slots = [slot for slot in prg.facts.outs if slot not in prg.facts.ins]
     elif isinstance(prg, Runner) and not isinstance(prg, (GraphRunner, ViewOp)):
         slots = [0]
     else:
@@ -53,7 +53,7 @@ def get_updated_buffers(ei: ExecItem) -> list[Buffer]:
     """The buffers an item changes in place: what they hold after depends on what they held before."""
     if not isinstance(ei.prg, CompiledRunner):
         return []
-    both = [slot for slot in ei.prg.p.outs if slot in ei.prg.p.ins]
+    both = [slot for slot in ei.prg.facts.outs if slot in ei.prg.facts.ins]
     return [buf for slot in both if (buf := ei.bufs[slot]) is not None]
 
 

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from tinygrad.engine.realize import ExecItem
 
 
-def _argument_uses(program: Any, count: int) -> tuple[list[int], list[int]]:
-    """Which arguments a program writes and which it reads; a copy writes its first."""
-    if program is None:
+def _argument_uses(facts: Any, count: int) -> tuple[list[int], list[int]]:
+    """Which arguments a kernel writes and which it reads; a copy writes its first."""
+    if facts is None:
         return [0], list(range(1, count))
-    place = {slot: i for i, slot in enumerate(program.globals)}
+    place = {slot: i for i, slot in enumerate(facts.globals)}
     known = len(place) == count
     return (
-        [place[slot] if known else slot for slot in program.outs],
-        [place[slot] if known else slot for slot in program.ins],
+        [place[slot] if known else slot for slot in facts.outs],
+        [place[slot] if known else slot for slot in facts.ins],
     )
 
 
 def _note(item: ExecItem, bufs: list[Buffer], var_vals: dict[str, int], is_graph: bool) -> None:
     prg = item.prg
     assert prg is not None
-    outputs, inputs = _argument_uses(getattr(prg, "p", None), len(bufs))
+    outputs, inputs = _argument_uses(getattr(prg, "facts", None), len(bufs))
     facts = {
         "name": prg.display_name,
         "metadata": ", ".join(dict.fromkeys(str(m) for m in item.metadata)),

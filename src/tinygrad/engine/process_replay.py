@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tinygrad.common.diskcache import CACHEDB, diskcache_forget, diskcache_values
 from tinygrad.engine.program_cache import _in, _NotPlain, _out, code_context, from_rows, to_rows
 from tinygrad.helpers import (
     CAPTURE_PROCESS_REPLAY,
     Context,
     ContextVar,
-    db_connection,
     diskcache_get,
     diskcache_put,
 )
@@ -137,24 +136,20 @@ def record_call(function: Callable, args: tuple, kwargs: dict[str, Any], result:
     if diskcache_get(TABLE, key) is None:
         is_program = isinstance(result, UOp) and result.op is Ops.PROGRAM
         name = result.name if is_program else function.__name__
-        entry = (name, where, arguments, keywords, switches, _result_text(result))
+        entry = (key, name, where, arguments, keywords, switches, _result_text(result))
         diskcache_put(TABLE, key, entry)
 
 
 def recorded() -> Iterator[Call]:
     """All records of the cache file, in the order of their keys. What can't be read is left out."""
-    rows = db_connection().execute("SELECT DISTINCT tbl, key FROM entries").fetchall()
-    for table, key in sorted(rows):
-        if table.startswith(TABLE) and (entry := diskcache_get(TABLE, key)) is not None:
-            yield Call(key, *entry)
+    for entry in diskcache_values(TABLE):
+        yield Call(*entry)
 
 
 def clear() -> None:
     """Forgets all records."""
-    try:
-        db_connection().execute("DELETE FROM entries WHERE tbl LIKE ?", (f"{TABLE}%",))
-    except sqlite3.Error as error:
-        raise RuntimeError(f"the records can't be cleared: {error}") from error
+    if not diskcache_forget(TABLE):
+        raise RuntimeError(f"the records in {CACHEDB} can't be cleared; is the file writable?")
 
 
 def main(arguments: list[str]) -> int:

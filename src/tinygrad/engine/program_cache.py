@@ -11,10 +11,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
+from tinygrad.common.diskcache import load_plain
 from tinygrad.dtype import AddrSpace, DType, ImageDType, Invalid, InvalidType, PtrDType, dtypes
+from tinygrad.engine.program_facts import ProgramFacts, StoredProgram
 from tinygrad.helpers import (
     CACHELEVEL,
     CAPTURE_PROCESS_REPLAY,
@@ -25,7 +29,7 @@ from tinygrad.helpers import (
     diskcache_get,
     diskcache_put,
 )
-from tinygrad.renderer import Renderer
+from tinygrad.renderer import Estimates, Renderer
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import AxisType, KernelInfo, UOp
 
@@ -41,8 +45,13 @@ _NO_CODE = frozenset(
 
 def code_context() -> tuple:
     """The values of all switches that may change generated code."""
+    # by name: modules that are imported in another order make their switches in another order
     return tuple(
-        [(name, var.value) for name, var in ContextVar._cache.items() if name not in _NO_CODE]
+        [
+            (name, var.value)
+            for name, var in sorted(ContextVar._cache.items())
+            if name not in _NO_CODE
+        ]
     )
 
 
@@ -209,19 +218,76 @@ def from_rows(rows: list[tuple]) -> UOp:
 # ---------------------------------------------------------------- entry points
 
 
-def load_program(ast: UOp, ren: Renderer) -> UOp | None:
-    """The stored PROGRAM of this kernel, if there is a whole one."""
+def _is_whole(program: Any) -> bool:
+    return (
+        isinstance(program, UOp)
+        and program.op is Ops.PROGRAM
+        and len(program.src) == 4
+        and program.src[3].op is Ops.SOURCE
+    )
+
+
+def _facts_out(program: UOp) -> tuple | None:
+    """The facts of a program as plain data, None where they hold symbolic sizes."""
+    facts = ProgramFacts.of(program)
+    if not facts.is_static:
+        return None
+    work = (facts.estimates.ops, facts.estimates.lds, facts.estimates.mem)
+    plain = {**vars(facts), "applied_opts": _out(facts.applied_opts), "estimates": work}
+    return tuple([plain[f.name] for f in fields(ProgramFacts)])
+
+
+def _facts_in(data: tuple) -> ProgramFacts:
+    given = dict(zip([f.name for f in fields(ProgramFacts)], data, strict=True))
+    given["applied_opts"] = _in(given["applied_opts"])
+    given["estimates"] = Estimates(*given["estimates"])
+    if not isinstance(given["name"], str) or not isinstance(given["source"], str):
+        raise TypeError("these are no facts of a program")
+    return ProgramFacts(**given)
+
+
+def _find(ast: UOp, ren: Renderer) -> tuple[Any, bytes] | None:
+    """The stored facts and rows of this kernel."""
     if not _is_on():
         return None
-    rows = diskcache_get(_TABLE, _key(ast, ren))
-    if not isinstance(rows, list):
+    entry = diskcache_get(_TABLE, _key(ast, ren))
+    if not isinstance(entry, tuple) or len(entry) != 2 or not isinstance(entry[1], bytes):
         return None
+    return entry
+
+
+def _program_of(blob: bytes) -> UOp | None:
     try:
-        program = from_rows(rows)
+        program = from_rows(load_plain(blob))
     except Exception:  # whatever is wrong with an entry, it is a miss
         return None
-    whole = program.op is Ops.PROGRAM and len(program.src) == 4
-    return program if whole and program.src[3].op is Ops.SOURCE else None
+    return program if _is_whole(program) else None
+
+
+def load_program(ast: UOp, ren: Renderer) -> UOp | None:
+    """The stored PROGRAM of this kernel, if there is a whole one."""
+    entry = _find(ast, ren)
+    return None if entry is None else _program_of(entry[1])
+
+
+def load_stored(ast: UOp, ren: Renderer, make: Callable[[], UOp]) -> StoredProgram | None:
+    """What is stored of this kernel, without making its nodes; None for a kernel with symbolic sizes.
+
+    `make` lowers the kernel, should its nodes be asked for and turn out to be unreadable.
+    """
+    entry = _find(ast, ren)
+    if entry is None or entry[0] is None:
+        return None
+    try:
+        facts, blob = _facts_in(entry[0]), entry[1]
+    except Exception:  # whatever is wrong with an entry, it is a miss
+        return None
+
+    def read() -> UOp:
+        program = _program_of(blob)
+        return make() if program is None else program
+
+    return StoredProgram(facts, read)
 
 
 def store_program(ast: UOp, ren: Renderer, program: UOp) -> None:
@@ -229,7 +295,7 @@ def store_program(ast: UOp, ren: Renderer, program: UOp) -> None:
     if not _is_on():
         return
     try:
-        rows = to_rows(program)
+        entry = (_facts_out(program), pickle.dumps(to_rows(program)))
     except (_NotPlain, KeyError):
         return
-    diskcache_put(_TABLE, _key(ast, ren), rows)
+    diskcache_put(_TABLE, _key(ast, ren), entry)

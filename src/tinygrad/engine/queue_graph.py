@@ -130,7 +130,7 @@ class HCQGraph(MultiGraphRunner):
     @staticmethod
     def _slots(item: ExecItem) -> tuple[list[int], list[int]]:
         if isinstance(item.prg, CompiledRunner):
-            return list(item.prg.p.outs), list(item.prg.p.ins)
+            return list(item.prg.facts.outs), list(item.prg.facts.ins)
         return [0], [1]
 
     def _memory_key(self, j: int, slot: int, item: ExecItem) -> Any:

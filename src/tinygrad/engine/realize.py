@@ -20,7 +20,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tinygrad.device import Buffer, Compiled, Device
-from tinygrad.engine.program_cache import code_context, load_program, store_program
+from tinygrad.engine.program_cache import (
+    code_context,
+    load_program,
+    load_stored,
+    store_program,
+)
+from tinygrad.engine.program_facts import ProgramFacts, StoredProgram
 from tinygrad.engine.report import print_item
 from tinygrad.helpers import (
     CAPTURING,
@@ -147,50 +153,53 @@ class CompiledRunner(Runner):
     `precompiled`: bytes to load instead of compiling; `prg`: a loaded program to use instead of loading.
     """
 
-    def __init__(self, p: UOp, precompiled: bytes | None = None, prg=None):
-        self._require_rendered(p)
+    def __init__(
+        self, p: UOp | StoredProgram, precompiled: bytes | None = None, prg=None, device=None
+    ):
+        if isinstance(p, StoredProgram):
+            self._p, self._stored, self.facts = None, p, p.facts
+        else:
+            self._p, self._stored, self.facts = p, None, ProgramFacts.of(p)
+            device = p.device
+        facts = self.facts
         if DEBUG >= 3:
-            print(p.applied_opts)
+            print(facts.applied_opts)
         if DEBUG >= 4:
-            print(p.src[3].arg)
-        self.p = p
-        device = Device[p.device]
+            print(facts.source)
+        dev = Device[device]
         if precompiled is not None:
             self.lib = precompiled
         else:
-            with cpu_profile(
-                TracingKey(f"compile {p.name}", (p.src[0].arg.function_name,)), "TINY"
-            ):
-                self.lib = device.compiler.compile_cached(p.src[3].arg)
+            with cpu_profile(TracingKey(f"compile {facts.name}", (facts.function_name,)), "TINY"):
+                self.lib = dev.compiler.compile_cached(facts.source)
         if DEBUG >= 7:
-            device.compiler.disassemble(self.lib)
-        self._prg = device.runtime(p.src[0].arg.function_name, self.lib) if prg is None else prg
-        super().__init__(p.name, p.device, p.estimates)
+            dev.compiler.disassemble(self.lib)
+        self._prg = dev.runtime(facts.function_name, self.lib) if prg is None else prg
+        super().__init__(facts.name, device, facts.estimates)
         self._prepare()
 
-    @staticmethod
-    def _require_rendered(p: UOp) -> None:
-        if not isinstance(p, UOp) or p.op is not Ops.PROGRAM:
-            got = p.op if isinstance(p, UOp) else type(p).__name__
-            raise TypeError(
-                f"CompiledRunner takes a rendered PROGRAM, got {got}; use get_program(ast, renderer)"
-            )
-        if len(p.src) != 4 or p.src[3].op is not Ops.SOURCE:
-            has = ", ".join(s.op.name for s in p.src)
-            raise TypeError(
-                f"CompiledRunner takes a rendered PROGRAM, this one has only ({has}); render it first"
-            )
+    @property
+    def p(self) -> UOp:
+        """The rendered PROGRAM; one that an earlier process stored is read when it is asked for."""
+        if self._p is None:
+            assert self._stored is not None
+            self._p = _on_device(self._stored.make(), self.device)
+        return self._p
+
+    def on_device(self, device: str) -> CompiledRunner:
+        """The same program on another device of the kind."""
+        source = self._stored if self._p is None else _on_device(self._p, device)
+        assert source is not None
+        return CompiledRunner(source, self.lib, device=device)
 
     def _prepare(self) -> None:
         """Works out once what each launch needs."""
-        self._slots = tuple(self.p.globals)
+        self._slots = self.facts.globals
         # the runtime itself passes the number of the thread
-        self._var_names = tuple(v.expr for v in self.p.variables() if v.expr != "core_id")
-        global_size, local_size = self.p.sizes
-        entries = [*(global_size or ()), *(local_size or ())]
+        self._var_names = tuple([name for name in self.facts.var_names if name != "core_id"])
         self._picked_local: list[int] | None = None
-        self._static_dims = all(isinstance(e, int) for e in entries)
-        self._fixed_dims = (global_size, local_size) if self._static_dims else None
+        self._static_dims = all(isinstance(e, int) for e in self.facts.launch_entries())
+        self._fixed_dims = self.facts.sizes if self._static_dims else None
 
     def __reduce__(self):
         return CompiledRunner, (self.p, self.lib)
@@ -213,7 +222,7 @@ class CompiledRunner(Runner):
             return tuple([var_vals[name] for name in self._var_names])
         except KeyError as missing:
             raise KeyError(
-                f"{self.p.name} needs a value of variable {missing}; got {var_vals}"
+                f"{self.facts.name} needs a value of variable {missing}; got {var_vals}"
             ) from None
 
     def __call__(
@@ -304,8 +313,24 @@ class BufferXfer(BufferCopy):
 
 # by (device, what the code depends on)
 method_cache: dict[tuple, CompiledRunner] = {}
-# by (kind of device, ditto): the program and its bytes, for the other devices of the kind
-_kind_cache: dict[tuple, tuple[UOp, bytes]] = {}
+# by (kind of device, ditto): one runner, from which those of the other devices of the kind are made
+_kind_cache: dict[tuple, CompiledRunner] = {}
+
+
+def _on_device(program: UOp, device: str) -> UOp:
+    place = UOp(Ops.DEVICE, arg=device)
+    return program.replace(src=(program.src[0], place, *program.src[2:]))
+
+
+def _make_runner(device: str, ast: UOp) -> CompiledRunner:
+    if ast.op is Ops.PROGRAM:
+        return CompiledRunner(_on_device(ast, device))
+    renderer = Device[device].renderer
+    informed = ast if ast.arg is not None else ast.replace(arg=KernelInfo())
+    stored = load_stored(informed, renderer, lambda: get_program(informed, renderer))
+    if stored is not None:
+        return CompiledRunner(stored, device=device)
+    return CompiledRunner(_on_device(get_program(ast, renderer), device))
 
 
 def get_runner(device: str, ast: UOp) -> CompiledRunner:
@@ -315,14 +340,10 @@ def get_runner(device: str, ast: UOp) -> CompiledRunner:
     about = (type(compiler), compiler.cachekey, ast.key, code_context())
     if (found := method_cache.get((device, about))) is not None:
         return found
-    place = UOp(Ops.DEVICE, arg=device)
     if (sibling := _kind_cache.get((kind, about))) is not None:
-        program, lib = sibling
-        made = CompiledRunner(program.replace(src=(program.src[0], place, *program.src[2:])), lib)
+        made = sibling.on_device(device)
     else:
-        program = ast if ast.op is Ops.PROGRAM else get_program(ast, Device[device].renderer)
-        made = CompiledRunner(program.replace(src=(program.src[0], place, *program.src[2:])))
-        _kind_cache[(kind, about)] = (program, made.lib)
+        made = _kind_cache[(kind, about)] = _make_runner(device, ast)
     method_cache[(device, about)] = made
     return made
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tinygrad.codegen.opt import KernelOptError, Opt, OptOps
 from tinygrad.codegen.opt.postrange import Scheduler
@@ -159,6 +159,21 @@ def _beam_key(s: Scheduler, amt: int, allow_test_size: bool) -> dict:
     }
 
 
+def _applied_again(s: Scheduler, known: Any) -> Scheduler | None:
+    """A copy of `s` with the opts that an earlier search found; None where there are none, or they no longer apply."""
+    if not isinstance(known, (list, tuple)) or tuple(known[: len(s.applied_opts)]) != tuple(
+        s.applied_opts
+    ):
+        return None
+    found = s.copy()
+    try:
+        for opt in known[len(s.applied_opts) :]:
+            found.apply_opt(opt)
+    except Exception:  # the optimiser has changed since, so the entry is worth nothing
+        return None
+    return found
+
+
 def beam_search(
     s: Scheduler,
     rawbufs: list[Buffer],
@@ -173,11 +188,8 @@ def beam_search(
     """
     cached = not disable_cache and not IGNORE_BEAM_CACHE and CACHELEVEL >= 1
     key = _beam_key(s, amt, allow_test_size)
-    if cached and (known := diskcache_get("beam_search", key)) is not None:
-        ret = s.copy()
-        for opt in known[len(s.applied_opts) :]:
-            ret.apply_opt(opt)
-        return ret
+    if cached and (found := _applied_again(s, diskcache_get("beam_search", key))) is not None:
+        return found
     started, tried = time.perf_counter(), 0
     beam: list[tuple[Scheduler, float]] = [(s, math.inf)]
     seen: set[bytes] = set()
