@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tinygrad import Tensor, dtypes
-from tinygrad.nn.state import ggml_data_to_tensor, gguf_load, safe_load, safe_save, torch_load
+from tinygrad.nn.state import ggml_data_to_tensor, gguf_load, safe_load, safe_save
 
 
 def entry(dtype: str, shape, begin: int, end: int) -> dict:
@@ -76,26 +76,6 @@ def test_saving_what_is_read_from_the_same_file(tmp_path):
     new = safe_load(path)
     assert list(new) == ["b", "c"]
     assert new["b"].tolist() == [[1], [2]] and new["c"].tolist() == [1.0, 2.0]
-
-
-# *** PyTorch ***
-def test_checkpoints(tmp_path):
-    torch = pytest.importorskip("torch")
-    base = torch.arange(24, dtype=torch.float32)
-    whole = {
-        "transposed": base.reshape(4, 6).T, "strided": base.reshape(4, 6)[::2, 1::2], "part": base[3:9],
-        "expanded": torch.ones(3, 1).expand(3, 5), "empty": torch.zeros(0, 2), "scalar": torch.tensor(3.0),
-        "half": torch.ones(2).half(), "bool": torch.tensor([True, False]),
-        "parameter": torch.nn.Parameter(torch.ones(2)), "long": torch.arange(3),
-    }  # fmt: skip
-    for modern in (True, False):
-        path = tmp_path / f"{modern}.pt"
-        torch.save(whole, path, _use_new_zipfile_serialization=modern)
-        loaded = torch_load(path)
-        assert loaded.keys() == whole.keys()
-        for name, want in whole.items():
-            assert loaded[name].shape == tuple(want.shape), name
-            np.testing.assert_array_equal(loaded[name].numpy(), want.detach().numpy(), err_msg=name)
 
 
 # *** GGUF ***
