@@ -78,7 +78,7 @@ def load_plain(blob: bytes) -> Any:
 
 # seconds to wait for another process's lock; few once one has been held that long, so that a
 # process that never lets go delays the others once and not at every access
-_patience = 5.0
+_patience = 2.0
 
 # connections of a parent process: SQLite wants them neither used nor closed after a fork
 _inherited: list[Any] = []
@@ -96,11 +96,13 @@ def db_connection() -> sqlite3.Connection:
     if not CACHEDB:
         raise FileNotFoundError("there is no folder for a cache; name a file in CACHEDB")
     Path(CACHEDB).parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(CACHEDB, timeout=_patience, isolation_level=None)
+    # the log is a convenience that is not waited for; who has it set up first serves the others
+    connection = sqlite3.connect(CACHEDB, timeout=0.01, isolation_level=None)
     try:
         with contextlib.suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode=WAL").fetchone()
             connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA busy_timeout={int(_patience * 1000)}").fetchone()
         connection.execute(_SCHEMA)
     except BaseException:
         connection.close()

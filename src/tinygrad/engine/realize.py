@@ -157,7 +157,9 @@ class CompiledRunner(Runner):
         self, p: UOp | StoredProgram, precompiled: bytes | None = None, prg=None, device=None
     ):
         if isinstance(p, StoredProgram):
-            self._p, self._stored, self.facts = None, p, p.facts
+            self._p: UOp | None = None
+            self._stored: StoredProgram | None = p
+            self.facts = p.facts
         else:
             self._p, self._stored, self.facts = p, None, ProgramFacts.of(p)
             device = p.device
@@ -199,7 +201,7 @@ class CompiledRunner(Runner):
         self._var_names = tuple([name for name in self.facts.var_names if name != "core_id"])
         self._picked_local: list[int] | None = None
         self._static_dims = all(isinstance(e, int) for e in self.facts.launch_entries())
-        self._fixed_dims = self.facts.sizes if self._static_dims else None
+        self._fixed_dims: Any = self.facts.sizes if self._static_dims else None
 
     def __reduce__(self):
         return CompiledRunner, (self.p, self.lib)
