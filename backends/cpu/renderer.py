@@ -7,6 +7,7 @@ how bools lie in memory, so that comparisons, masks and loads need no other form
 
 from __future__ import annotations
 
+from tinygrad.backends.cpu.helpers import helper_text
 from tinygrad.backends.cpu.host import host
 
 from tinygrad.dtype import DType, PtrDType, dtypes, float_to_fp8
@@ -43,75 +44,6 @@ def _is_vector(u: UOp) -> bool:
 def _full_register(lanes: int) -> bool:
     """Whether C loads and stores exactly this many lanes (it pads the others, 3 to 4)."""
     return lanes & (lanes - 1) == 0
-
-
-# *** helper functions, emitted in front of a kernel that uses them ***
-
-_INLINE = "static inline __attribute__((always_inline))"
-
-# {T} a type, {S} its lane type, {B} the bool and {M} the mask vector of as many lanes, {n} the lanes
-_HELPERS = {
-    "idiv": "{I} {T} {name}({T} a, {T} b) {{ return b == 0 ? 0 : b == -1 ? -a : a / b; }}",
-    "imod": "{I} {T} {name}({T} a, {T} b) {{ return b == 0 || b == -1 ? 0 : a % b; }}",
-    "udiv": "{I} {T} {name}({T} a, {T} b) {{ return b == 0 ? 0 : a / b; }}",
-    "umod": "{I} {T} {name}({T} a, {T} b) {{ return b == 0 ? 0 : a % b; }}",
-    "vidiv": """{I} {T} {name}({T} a, {T} b) {{
-  {T} q = a / ((b == 0 | b == -1) ? ({T})(1) : b);
-  return b == 0 ? ({T})(0) : b == -1 ? -a : q;
-}}""",
-    "vimod": """{I} {T} {name}({T} a, {T} b) {{
-  {T} r = a % ((b == 0 | b == -1) ? ({T})(1) : b);
-  return (b == 0 | b == -1) ? ({T})(0) : r;
-}}""",
-    "vudiv": "{I} {T} {name}({T} a, {T} b) {{ return b == 0 ? ({T})(0) : a / (b == 0 ? ({T})(1) : b); }}",
-    "vumod": "{I} {T} {name}({T} a, {T} b) {{ return b == 0 ? ({T})(0) : a % (b == 0 ? ({T})(1) : b); }}",
-    # a NaN on either side gives NaN
-    "fmaximum": "{I} {T} {name}({T} a, {T} b) {{ return ((a < b) | (b != b)) ? b : a; }}",
-    "maximum": "{I} {T} {name}({T} a, {T} b) {{ return a < b ? b : a; }}",
-    "sqrt": """{I} {T} {name}({T} a) {{
-#if __has_builtin(__builtin_elementwise_sqrt)
-  return __builtin_elementwise_sqrt(a);
-#else
-  for (int i = 0; i < {n}; i++) a[i] = __builtin_sqrt{f}(a[i]);
-  return a;
-#endif
-}}""",
-    "trunc": """{I} {T} {name}({T} a) {{
-#if __has_builtin(__builtin_elementwise_trunc)
-  return __builtin_elementwise_trunc(a);
-#else
-  for (int i = 0; i < {n}; i++) a[i] = __builtin_trunc{f}(a[i]);
-  return a;
-#endif
-}}""",
-    "fma": """{I} {T} {name}({T} a, {T} b, {T} c) {{
-#if __has_builtin(__builtin_elementwise_fma)
-  return __builtin_elementwise_fma(a, b, c);
-#else
-  for (int i = 0; i < {n}; i++) c[i] = __builtin_fma{f}(a[i], b[i], c[i]);
-  return c;
-#endif
-}}""",
-    "load": "{I} {T} {name}(const {S}* p) {{ {T} v; __builtin_memcpy(&v, p, {bytes}); return v; }}",
-    "store": "{I} void {name}({S}* p, {T} v) {{ __builtin_memcpy(p, &v, {bytes}); }}",
-    "masked_load": """{I} {T} {name}(const {S}* p, {B} mask, {T} other) {{
-#if __has_builtin(__builtin_masked_load)
-  typedef _Bool lanes __attribute__((ext_vector_type({n})));
-  return __builtin_masked_load(__builtin_convertvector(mask, lanes), (const __typeof__(other[0])*)p, other);
-#else
-  for (int i = 0; i < {n}; i++) if (mask[i]) other[i] = p[i];
-  return other;
-#endif
-}}""",
-    "masked_store": """{I} void {name}({S}* p, {B} mask, {T} v) {{
-#if __has_builtin(__builtin_masked_store)
-  typedef _Bool lanes __attribute__((ext_vector_type({n})));
-  __builtin_masked_store(__builtin_convertvector(mask, lanes), v, (__typeof__(v[0])*)p);
-#else
-  for (int i = 0; i < {n}; i++) if (mask[i]) p[i] = v[i];
-#endif
-}}""",
-}
 
 
 # *** rules ***
@@ -352,16 +284,9 @@ class ClangRenderer(CStyleLanguage):
         if found is None:
             kind = self.type_name(dt)
             name = f"{word}_{kind.replace(' ', '_')}"
-            text = _HELPERS[word].format(
-                name=name,
-                I=_INLINE,
-                T=kind,
-                S=self.type_name(dt.scalar()),
-                B=self.type_name(dtypes.bool.vec(dt.count)),
-                f=_suffix(dt),
-                n=dt.count,
-                bytes=dt.itemsize,
-            )
+            bools = self.type_name(dtypes.bool.vec(dt.count))
+            lane = self.type_name(dt.scalar())
+            text = helper_text(word, name, kind, lane, bools, dt.count, dt.itemsize, _suffix(dt))
             found = self._helpers[word, dt] = name, text
         return found[0]
 

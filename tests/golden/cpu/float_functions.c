@@ -3,7 +3,10 @@ static inline __attribute__((always_inline)) float8 sqrt_float8(float8 a) {
 #if __has_builtin(__builtin_elementwise_sqrt)
   return __builtin_elementwise_sqrt(a);
 #else
-  for (int i = 0; i < 8; i++) a[i] = __builtin_sqrtf(a[i]);
+  float lane[8];
+  __builtin_memcpy(lane, &a, sizeof(lane));
+  for (int i = 0; i < 8; i++) lane[i] = __builtin_sqrtf(lane[i]);
+  __builtin_memcpy(&a, lane, sizeof(lane));
   return a;
 #endif
 }
@@ -11,7 +14,10 @@ static inline __attribute__((always_inline)) float8 trunc_float8(float8 a) {
 #if __has_builtin(__builtin_elementwise_trunc)
   return __builtin_elementwise_trunc(a);
 #else
-  for (int i = 0; i < 8; i++) a[i] = __builtin_truncf(a[i]);
+  float lane[8];
+  __builtin_memcpy(lane, &a, sizeof(lane));
+  for (int i = 0; i < 8; i++) lane[i] = __builtin_truncf(lane[i]);
+  __builtin_memcpy(&a, lane, sizeof(lane));
   return a;
 #endif
 }
