@@ -31,6 +31,8 @@ _LONGEST_SPELLED_OUT = 8
 _MOST_SPELLED_OUT = 64
 _MOST_ROWS = 14
 _MOST_VECTORS = 4
+# what one more body (tails have bodies of their own) may save: below this it costs more in code than it gains
+_WORTH_A_BODY = 0.015
 # a set-associative first-level cache keeps this many rows apart whose distance is a multiple of its way size
 _ROWS_PER_SET = 6
 _WAY_BYTES = 4096
@@ -281,6 +283,11 @@ def _axis_cost(size_rows: int, rows: int, size_lanes: int, lanes: int, width: in
     return total
 
 
+def _bodies(size: int, tile: int) -> int:
+    """How often the code for a tile is written: once more for a remainder."""
+    return 1 if size % tile == 0 or size <= tile else 2
+
+
 def _registers(rows: int, lanes: int, width: int) -> int:
     vectors = ceildiv(lanes, width)
     return rows * vectors + vectors + 1
@@ -319,9 +326,10 @@ def _best_tile(v: KernelView, lane_axis: UOp, row_axis: UOp | None) -> Tile | No
                 break
             cost = _axis_cost(size_rows, rows, size_lanes, lanes, v.lanes)
             vectors = _vectors(lanes, v.lanes)
+            penalty = 1.02 if rows * vectors < 12 < size_rows * size_lanes / v.lanes else 1.0
+            penalty += _WORTH_A_BODY * (_bodies(size_rows, rows) * _bodies(size_lanes, lanes) - 1)
             # between equals the squarer tile loads less
-            key = (cost * (1.02 if rows * vectors < 12 < size_rows * size_lanes / v.lanes else 1.0),
-                   -rows * vectors / (rows + vectors))  # fmt: skip
+            key = (cost * penalty, -rows * vectors / (rows + vectors))
             if best is None or key < best[0]:
                 best = (key, Tile(cost, rows, lanes))
     return best[1] if best else None
