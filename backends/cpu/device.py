@@ -51,6 +51,9 @@ class CPUAllocator(LRUAllocator):
     def _as_buffer(self, src: HostBuffer) -> memoryview:
         return memoryview(src)
 
+    def _adopt(self, address: int, size: int, owner) -> HostBuffer:
+        return HostBuffer(size, address, owner)
+
     def _offset(self, buf: HostBuffer, size: int, offset: int) -> HostBuffer:
         return buf.view(size, offset)
 

@@ -7,6 +7,8 @@ a handle is a memoryview, and whatever bytes the user has can be one without a c
 from __future__ import annotations
 
 import base64
+import ctypes
+import functools
 import pickle
 import time
 
@@ -72,6 +74,12 @@ class PythonProgram:
         return time.perf_counter() - start if wait else None
 
 
+@functools.cache
+def _Adopted(size: int) -> type:
+    """A type of `size` bytes that somebody else owns."""
+    return type("Adopted", (ctypes.c_ubyte * size,), {})
+
+
 class PythonAllocator(Allocator["PythonDevice"]):
     """Memory is a bytearray, or whatever else has the buffer interface."""
 
@@ -87,6 +95,11 @@ class PythonAllocator(Allocator["PythonDevice"]):
     def _as_buffer(self, src: memoryview) -> memoryview:
         view = memoryview(src)
         return view.cast("B") if view.nbytes else view
+
+    def _adopt(self, address: int, size: int, owner) -> memoryview:
+        memory = _Adopted(size).from_address(address)
+        memory.owner = owner
+        return memoryview(memory).cast("B")
 
     def _offset(self, buf: memoryview, size: int, offset: int) -> memoryview:
         return self._as_buffer(buf)[offset : offset + size]

@@ -15,6 +15,7 @@ from tinygrad.tensor.core import TensorCore, canonicalize_device, live_tensors
 from tinygrad.tensor.creation import CreationMixin
 from tinygrad.tensor.elementwise import ElementwiseMixin
 from tinygrad.tensor.indexing import IndexingMixin
+from tinygrad.tensor.interop import InteropMixin
 from tinygrad.tensor.linalg import LinalgMixin
 from tinygrad.tensor.loss import LossMixin
 from tinygrad.tensor.memory import MemoryMixin
@@ -47,6 +48,7 @@ class Tensor(
     LossMixin,
     StorageMixin,
     MemoryMixin,
+    InteropMixin,
     AutogradMixin,
     TensorCore,
 ):

@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygrad.device import Device
 from tinygrad.dtype import ConstType, DType, DTypeLike, dtypes, least_upper_dtype, to_dtype
 from tinygrad.mixin import OpMixin
-from tinygrad.tensor import source
+from tinygrad.tensor import display, source
 from tinygrad.tensor.naming import _METADATA
 from tinygrad.uop.ops import GroupOp, Ops, UOp, all_metadata, sint
 
 if TYPE_CHECKING:
-    from tinygrad.tensor.interface import TensorMethods
+    from tinygrad.tensor.interface import Lender, TensorMethods
 else:
+    from tinygrad._core.exchange import Lender
+
     TensorMethods = object
 
 _live: dict[int, weakref.ref] = {}
@@ -113,12 +115,7 @@ def broadcast_shapes(*shapes: tuple[sint, ...]) -> tuple[sint, ...]:
     return tuple(result)
 
 
-def _summary(t: Any) -> str:
-    dtype = repr(t.dtype).removeprefix("dtypes.")
-    return f"<UOp {t.device} {t.shape} {dtype}>"
-
-
-class TensorCore(OpMixin, TensorMethods):
+class TensorCore(OpMixin, Lender, TensorMethods):
     """Construction, dtype, device and the one way to build nodes."""
 
     __slots__ = ("uop", "requires_grad", "grad", "__weakref__")
@@ -259,9 +256,12 @@ class TensorCore(OpMixin, TensorMethods):
     # ---- Python protocol
 
     def __repr__(self) -> str:
-        """Device, shape and dtype; the graph, which may be large, is `self.uop`."""
-        grad = None if self.grad is None else _summary(self.grad)
-        return f"<Tensor {_summary(self)} on {self.device} with grad {grad}>"
+        """The values, shortened, where they are in memory; else shape, dtype and what computes them.
+
+        >>> Tensor([1, 2])
+        Tensor([1, 2], dtype=int, device='CPU')
+        """
+        return display.describe(self)
 
     # comparison is elementwise, so tensors are told apart by identity
     def __hash__(self) -> int:

@@ -23,7 +23,8 @@ def checked_shape(*shape) -> tuple[sint, ...]:
     for size in sizes:
         if isinstance(size, UOp):
             continue
-        if not isinstance(size, int) and not hasattr(size, "__index__"):
+        whole = isinstance(size, int) or hasattr(size, "__index__")
+        if not whole or isinstance(size, TensorCore):
             raise ValueError(f"sizes are whole numbers, got {size!r} in {sizes}")
         if size < 0:
             raise ValueError(f"sizes must not be negative, got {sizes}")

@@ -11,10 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
+import numpy
+
+from tinygrad.device import Buffer
 from tinygrad.dtype import ConstType, DTypeLike
 from tinygrad.uop.ops import Ops, UOp, sint
 
 Axis = int | Sequence[int] | None
+
+
+class Lender:
+    """The buffer protocol, which the core gives."""
+
+    def __buffer__(self, flags: int) -> memoryview:
+        raise NotImplementedError
 
 
 class CastMethods:
@@ -137,6 +147,9 @@ class MemoryMethods(Protocol):
     def item(self) -> ConstType: ...
     def to(self, device: str | tuple[str, ...] | None) -> Self: ...
     def tolist(self) -> Sequence[ConstType] | ConstType: ...
+    def numpy(self) -> numpy.ndarray: ...
+    def _storage(self) -> Buffer: ...
+    def _known_shape(self) -> tuple[int, ...]: ...
 
 
 class TensorMethods(

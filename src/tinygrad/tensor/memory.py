@@ -93,7 +93,7 @@ def keep_old_values(roots: list[UOp]) -> list[UOp]:
             _read_copies(readers, memory)
         else:
             roots += dict.fromkeys(t.uop for t in readers.tensors)
-    _part_shared(sharing.part(sharing.written_memory(roots)))
+    part_shared(sharing.part(sharing.written_memory(roots)))
     return roots
 
 
@@ -133,7 +133,7 @@ def keep_values_of(written: set[Buffer]) -> None:
     with graph_lock:
         if (readers := writes.readers_of_memory(written)) is not None:
             _read_copies(readers, readers.in_memory())
-        _part_shared(sharing.part(sharing.nodes_of_memory(written)))
+        part_shared(sharing.part(sharing.nodes_of_memory(written)))
 
 
 def _read_copies(readers: writes.OldReaders, memory: list[UOp]) -> None:
@@ -151,7 +151,7 @@ def _read_copies(readers: writes.OldReaders, memory: list[UOp]) -> None:
     readers.read_from(copies)
 
 
-def _part_shared(copies: list[tuple[UOp, UOp]]) -> None:
+def part_shared(copies: list[tuple[UOp, UOp]]) -> None:
     """Makes the copies that `sharing.part` asks for."""
     for source, target in copies:
         _copy_memory(source, target, sharing.born_in_capture(target), False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pathlib
 import struct
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,8 @@ from tinygrad.dtype import (
     to_storage_scalar,
     truncate,
 )
-from tinygrad.helpers import is_numpy_ndarray, prod
+from tinygrad.helpers import prod
+from tinygrad.tensor import exchange
 from tinygrad.uop.ops import Ops, UOp
 
 # storage-only devices: where bytes that Python holds, arrays and files live before they are copied
@@ -96,8 +98,23 @@ def from_sequence(data: list | tuple, dtype: DType) -> UOp:
     return stored(bytearray(struct.pack(f"{len(packed)}{code}", *packed)), shape, dtype)
 
 
+def is_array(data: Any) -> bool:
+    """Whether `data` is an array or a scalar of NumPy, told without importing NumPy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(data, (numpy.ndarray, numpy.generic))
+
+
+# what the package ml_dtypes adds to NumPy
+_ADDED_DTYPES = {
+    "bfloat16": dtypes.bfloat16, "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2,
+}  # fmt: skip
+
+
 def array_dtype(array) -> DType:
     """The dtype of a NumPy array. Raises TypeError for kinds that tensors do not have."""
+    added = _ADDED_DTYPES.get(array.dtype.name)
+    if added is not None:
+        return added
     try:
         return _from_np_dtype(array.dtype)
     except AttributeError:
@@ -112,21 +129,46 @@ def stored_dtype(data: Any, dtype: DType) -> DType:
     drop-in: NumPy has no bfloat16, and an array asked to be bfloat16 stays at the float32 that stands for it there; a
     cast afterwards gives the narrow type.
     """
-    if dtype is dtypes.bfloat16 and is_numpy_ndarray(data):
-        return dtypes.float32
+    if dtype is dtypes.bfloat16 and is_array(data) and data.ndim:
+        return dtype if array_dtype(data) is dtype else dtypes.float32
     return dtype
 
 
+def _holds_constant_bytes(array) -> bool:
+    """Whether nobody can change the elements: the array looks at a `bytes` object."""
+    base = array
+    while base is not None and not isinstance(base, bytes):
+        if getattr(getattr(base, "flags", None), "writeable", False):
+            return False
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
+    return base is not None
+
+
 def from_array(array) -> UOp:
-    """A NumPy array as it is; the array is kept alive by the buffer. 0-d arrays become constants."""
+    """The values that a NumPy array has now; a later write to it does not show. 0-d arrays become constants."""
+    if hasattr(array, "filled") and array.mask.any():
+        raise TypeError("a tensor cannot hold a masked array: give array.filled(value)")
     dtype = array_dtype(array)
-    if array.ndim == 0:
+    words = array.view(exchange.AS_WORDS[dtype]) if dtype in exchange.AS_WORDS else array
+    if not array.ndim and words is array:
         return UOp.const(dtype, array.item(), HOST_STORAGE, ())
-    if not array.flags.c_contiguous:
-        array = array.copy(order="C")
-    flat = UOp.new_buffer(ARRAY_STORAGE, array.size, dtype)
-    flat.buffer.allocate(array)
-    return flat.reshape(tuple(array.shape))
+    native = words.dtype.newbyteorder("=")
+    if words.dtype != native or not words.flags.c_contiguous or not _holds_constant_bytes(words):
+        words = words.astype(native, order="C", subok=False, copy=True)
+    return _in_array(words, dtype)
+
+
+def _in_array(words, dtype: DType) -> UOp:
+    """A node whose buffer is a contiguous array, of the elements or of words of their size."""
+    flat = UOp.new_buffer(ARRAY_STORAGE, words.size, dtype)
+    flat.buffer.allocate(words)
+    return flat.reshape(tuple(words.shape))
+
+
+def from_borrowed(memory: exchange.Borrowed) -> UOp:
+    """The values that memory of another library has now."""
+    array, dtype = exchange.as_array(memory)
+    return _in_array(array.copy(order="C"), dtype)
 
 
 def from_file(path: pathlib.Path, dtype: DType) -> UOp:
@@ -154,23 +196,47 @@ def to_node(data: Any, dtype: DType | None, device, unique: bool) -> UOp:
             UOp.const(dtype or dtypes.default_float, 0, device, ()).reshape((1,)).shrink(((0, 0),))
         )
     # NumPy scalars come first: float64 is a Python float too
-    if hasattr(data, "dtype") and hasattr(data, "item") and getattr(data, "shape", None) == ():
+    if is_array(data):
+        if data.ndim:
+            return from_array(data)
         return UOp.const(array_dtype(data), data.item(), device, ())
     if isinstance(data, (bool, int, float)):
         kind = dtype or infer_dtype([data])
         if unique:
             return UOp.unique_const(kind, dtypes.as_const(data, kind), device)
         return UOp.const(kind, dtypes.as_const(data, kind), device, ())
-    if isinstance(data, (bytes, bytearray, memoryview)):
+    if isinstance(data, (bytes, bytearray)):
         raw = stored(bytearray(data), (len(data),), dtypes.uint8)
         return raw if dtype in (None, dtypes.uint8) else raw.bitcast(dtype)
     if isinstance(data, (list, tuple)):
         return from_sequence(data, dtype or infer_dtype(flat_values(data)))
-    if is_numpy_ndarray(data):
-        return from_array(data)
     if isinstance(data, pathlib.Path):
         return from_file(data, dtype or dtypes.uint8)
+    if (node := _from_protocols(data)) is not None:
+        return node
     raise RuntimeError(
-        f"cannot make a tensor from {type(data).__name__} {data!r}: give a number, a nested list or "
-        "tuple, bytes, a NumPy array, a path or a UOp"
+        f"cannot make a tensor from {type(data).__name__} {_short(data)}: give a number, a nested list or "
+        "tuple, bytes, an array of any library, a path or a UOp"
     )
+
+
+def _from_protocols(data: Any) -> UOp | None:
+    """The values of an object of another library, by whichever protocol it speaks; None where by none."""
+    if isinstance(data, type):
+        return None
+    if hasattr(data, "__dlpack__"):
+        return from_borrowed(exchange.borrow(data))
+    try:
+        memoryview(data)
+    except TypeError:
+        if not any(hasattr(data, name) for name in ("__array__", "__array_interface__")):
+            return None
+        import numpy as np
+
+        return from_array(np.asarray(data))
+    return from_array(exchange.typed_memory(data))
+
+
+def _short(data: Any) -> str:
+    text = repr(data)
+    return text if len(text) < 100 else f"{text[:97]}..."

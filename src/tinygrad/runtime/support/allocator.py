@@ -53,7 +53,8 @@ class Allocator(Generic[DeviceType]):
     """Memory of one device. A backend gives `_alloc`, `_free`, `_copyin`, `_copyout`, and where it can:
 
     `_as_buffer(opaque) -> memoryview` (host view of the memory), `_offset(opaque, size, offset)` (a handle inside
-    another), `_transfer(dest, src, size, src_dev=, dest_dev=)` (device to device), `_as_dmaref(opaque)`.
+    another), `_transfer(dest, src, size, src_dev=, dest_dev=)` (device to device), `_as_dmaref(opaque)`,
+    `_adopt(address, size, owner)` (a handle over memory of the host, which keeps its owner).
     """
 
     accounted = True  # whether the bytes count into GlobalCounters.mem_used
