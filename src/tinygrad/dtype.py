@@ -653,6 +653,21 @@ def can_lossless_cast(dt0: DType, dt1: DType) -> bool:
 # *** values ***
 
 
+def _as_double(x: float) -> float:
+    """A float64 that rounds to any narrower float as `x` itself would, also where `x` is an integer of
+    more than 53 bits: one that is not exact gets an odd last bit, which no further rounding mistakes for
+    a tie (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008)."""
+    if isinstance(x, float) or -(1 << 53) <= x <= 1 << 53:
+        return float(x)
+    dropped = abs(x).bit_length() - 53
+    kept = abs(x) >> dropped
+    kept |= kept << dropped != abs(x)
+    try:
+        return math.copysign(math.ldexp(kept, dropped), x)
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf
+
+
 def float_to_fp16(x: float) -> float:
     """`x` rounded to half precision, to nearest even; too large gives an infinity.
 
@@ -660,31 +675,49 @@ def float_to_fp16(x: float) -> float:
     (inf, 0.0999755859375)
     """
     try:
-        return struct.unpack("e", struct.pack("e", float(x)))[0]
+        return struct.unpack("e", struct.pack("e", _as_double(x)))[0]
     except OverflowError:
         return math.copysign(math.inf, x)
 
 
 def _float_to_fp32(x: float) -> float:
     try:
-        return struct.unpack("f", struct.pack("f", float(x)))[0]
+        return struct.unpack("f", struct.pack("f", _as_double(x)))[0]
     except OverflowError:
         return math.copysign(math.inf, x)
 
 
 def float_to_bf16(x: float) -> float:
-    """`x` rounded to float32 and then to bfloat16, each to nearest even.
+    """`x` rounded to bfloat16, to nearest even; too large gives an infinity.
 
     >>> float_to_bf16(1.01)
     1.0078125
     """
-    single = _float_to_fp32(x)
-    if not math.isfinite(single):
-        return single
-    (bits,) = struct.unpack("I", struct.pack("f", single))
-    keep_even = (bits >> 16) & 1
-    rounded = ((bits + 0x7FFF + keep_even) >> 16) << 16
-    return struct.unpack("f", struct.pack("I", rounded & 0xFFFFFFFF))[0]
+    exact = _as_double(x)
+    if exact == 0 or not math.isfinite(exact):
+        return exact
+    # 8 bits from the leading one on, fewer below 2**-126; Python rounds halves to even
+    last_place = max(math.frexp(exact)[1], -125) - 8
+    rounded = math.ldexp(round(math.ldexp(exact, -last_place)), last_place)
+    return math.copysign(rounded if abs(rounded) < 2.0**128 else math.inf, exact)
+
+
+def float_to_int(x: float, dtype: DType) -> int:
+    """`x` rounded toward zero to an integer dtype; what lies outside as `docs/semantics.md` says.
+
+    The conversion is one to int64 for the unsigned types of 32 and 64 bits, else to int32 (int64 to
+    int64), which gives its least value where it has none for `x`; the low bits of that remain.
+
+    >>> float_to_int(-1.9, dtypes.int8), float_to_int(300.0, dtypes.uint8), float_to_int(1e10, dtypes.int32)
+    (-1, 44, -2147483648)
+    """
+    if dtype is dtypes.index:
+        return int(x)
+    if dtype is dtypes.uint64 and not x < 2.0**63:
+        return int(x) if x < 2.0**64 else 0
+    through = dtypes.int32 if dtype.itemsize < 4 or dtype is dtypes.int32 else dtypes.int64
+    fits = math.isfinite(x) and dtypes.min(through) <= int(x) <= dtypes.max(through)
+    return truncate[dtype](int(x) if fits else dtypes.min(through))
 
 
 # exponent bias, largest finite magnitude as bits, bits of +inf or None, bits of the NaN
@@ -723,7 +756,7 @@ def float_to_fp8(x: float, dtype: DType) -> int:
     if math.isinf(x):
         return sign | (nan if infinity is None else infinity)
     mantissa_bits = dtypes.finfo(dtype)[1]
-    magnitude = abs(x)
+    magnitude = abs(_as_double(x))
     if magnitude == 0:
         return sign
     exponent = max(math.frexp(magnitude)[1] - 1, 1 - bias)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-
 from tests.ops.oracle import check_close
 from tests.ops.values import draw, edges, rng, tensor
+
 from tinygrad import Tensor, dtypes
 
 F = torch.nn.functional

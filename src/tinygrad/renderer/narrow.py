@@ -4,15 +4,15 @@
 after every operation, so that results are those of native arithmetic. `bfloat16_by_bits` converts
 bfloat16 by integer operations; a target with it keeps bfloat16 in 16-bit integers. `fp8_by_bits`
 does the same for the 8-bit floats, kept in bytes. All are meant for a renderer's `extra_matcher`;
-those that convert come before `compute_in_float`. `unsigned_by_signed` makes casts of negative floats to unsigned
-types wrap, where C leaves them undefined.
+those that convert come before `compute_in_float`. `integers_by_signed` makes casts of floats to integers wrap where C
+leaves them undefined, and `round_wide_once` rounds what is wider than float32 to narrow types only once.
 """
 
 from __future__ import annotations
 
 import struct
 
-from tinygrad.dtype import DType, dtypes, float_to_bf16, float_to_fp8
+from tinygrad.dtype import DType, dtypes, float_to_bf16, float_to_fp8, truncate
 from tinygrad.uop.ops import GroupOp, Ops, PatternMatcher, UOp, UPat
 
 _COMPARES = (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ)
@@ -69,21 +69,36 @@ def round_to_odd(x: UOp) -> UOp:
     return adjusted.bitcast(near.dtype)
 
 
-def _double_to_narrow(x: UOp) -> UOp | None:
-    source = x.src[0]
-    if source.dtype.scalar() is not dtypes.float64 or x.dtype.scalar() not in (
-        dtypes.float16,
-        dtypes.bfloat16,
-        *dtypes.fp8s,
-    ):
-        return None
-    return round_to_odd(source).cast(x.dtype)
+def _integer_to_double(x: UOp) -> UOp:
+    """An integer as float64, of more than 53 bits rounded to odd: the lowest bit kept is set where
+    one below it is."""
+    wide = _like(dtypes.float64, x)
+    if x.dtype.scalar().itemsize < 8:
+        return x.cast(wide)
+    low = x.const_like(0x7FF)
+    sticky = (x | ((x & low) + low)) & (low ^ x.const_like(truncate[x.dtype.scalar()](-1)))
+    limit = x.const_like(1 << 53)
+    fits = x < limit
+    if x.dtype.scalar() is dtypes.int64:
+        fits = fits & (x.const_like(-(1 << 53)) < x)
+    return fits.where(x, sticky).cast(wide)
+
+
+def _wide_to_narrow(x: UOp) -> UOp | None:
+    source, target = x.src[0], x.dtype.scalar()
+    if source.dtype.scalar() is dtypes.float64:
+        return round_to_odd(source).cast(x.dtype)
+    # of the narrow types only bfloat16 has values that float32 rounds integers to
+    if target is dtypes.bfloat16 and source.dtype.scalar().itemsize >= 4:
+        return round_to_odd(_integer_to_double(source)).cast(x.dtype)
+    return None
 
 
 # x86 converts float64 to float16 only through a runtime library, or by rounding twice
 _NARROW = (dtypes.float16, dtypes.bfloat16, *dtypes.fp8s)
-round_double_once = PatternMatcher(
-    [(UPat(Ops.CAST, _NARROW, src=(UPat(dtype=dtypes.float64),), name="x"), _double_to_narrow)]
+_WIDE = (dtypes.float64, dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64)
+round_wide_once = PatternMatcher(
+    [(UPat(Ops.CAST, _NARROW, src=(UPat(dtype=_WIDE),), name="x"), _wide_to_narrow)]
 )
 
 
@@ -181,10 +196,10 @@ fp8_by_bits = PatternMatcher(
 )
 
 
-def _float_to_unsigned(x: UOp) -> UOp | None:
-    """Wraps like NumPy on x86: the value as a wider signed integer, then its low bits."""
+def _float_to_integer(x: UOp) -> UOp | None:
+    """As `dtype.float_to_int`: by a signed integer of 32 or 64 bits, of which the low bits are kept."""
     source, target = x.src[0], x.dtype.scalar()
-    if target not in dtypes.uints or source.dtype.scalar() not in dtypes.floats:
+    if target in (dtypes.int32, dtypes.int64):
         return None
     if target is not dtypes.uint64:
         wide = dtypes.int32 if target.itemsize < 4 else dtypes.int64
@@ -198,6 +213,6 @@ def _float_to_unsigned(x: UOp) -> UOp | None:
     return (source < limit).where(whole, rest ^ rest.const_like(-(2**63))).cast(x.dtype)
 
 
-unsigned_by_signed = PatternMatcher(
-    [(UPat(Ops.CAST, dtypes.uints, src=(UPat(dtype=dtypes.floats),), name="x"), _float_to_unsigned)]
+integers_by_signed = PatternMatcher(
+    [(UPat(Ops.CAST, dtypes.ints, src=(UPat(dtype=dtypes.floats),), name="x"), _float_to_integer)]
 )

@@ -13,6 +13,7 @@ from tinygrad.dtype import _from_np_dtype, _to_np_dtype, dtypes
 from tinygrad.tensor.autograd import AutogradMixin
 from tinygrad.tensor.core import TensorCore, canonicalize_device, live_tensors
 from tinygrad.tensor.creation import CreationMixin
+from tinygrad.tensor.elementary import ElementaryMixin
 from tinygrad.tensor.elementwise import ElementwiseMixin
 from tinygrad.tensor.indexing import IndexingMixin
 from tinygrad.tensor.interop import InteropMixin
@@ -39,6 +40,7 @@ class Tensor(
     CreationMixin,
     RandomMixin,
     ElementwiseMixin,
+    ElementaryMixin,
     ReduceMixin,
     MovementOpsMixin,
     IndexingMixin,

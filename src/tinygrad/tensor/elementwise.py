@@ -1,14 +1,13 @@
 """Elementwise mathematics on tensors.
 
 What is exact for every operand kind comes from `mixin.math`; here is what needs to know that the
-operands are tensors: promotion to float, Python's rounding of quotients, NaN and infinity, and the
-functions that NumPy and PyTorch users expect. Shapes broadcast, dtypes promote.
+operands are tensors: promotion to float, Python's rounding of quotients, numbers that a dtype cannot
+hold, NaN and infinity. Functions of a real argument are in `elementary`. Shapes broadcast, dtypes
+promote.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any, Literal, Self
 
 from tinygrad.dtype import (
@@ -16,15 +15,17 @@ from tinygrad.dtype import (
     dtypes,
     least_upper_dtype,
     least_upper_float,
+    truncate,
 )
 from tinygrad.tensor.core import TensorCore, broadcast_shapes
 from tinygrad.uop.ops import Ops, sint
 
-_LN2 = math.log(2)
+# what depends on the value itself, not only on its low bits
+_ASK_FOR_THE_VALUE = frozenset((Ops.CMPLT, Ops.CMPNE, Ops.MAX, Ops.IDIV, Ops.MOD))
 
 
 class ElementwiseMixin(TensorCore):
-    """Arithmetic, comparison, choice, rounding, elementary functions, activations."""
+    """Arithmetic, comparison, choice, rounding."""
 
     __slots__ = ()
 
@@ -34,6 +35,57 @@ class ElementwiseMixin(TensorCore):
 
     def _is_unsigned(self) -> bool:
         return dtypes.is_unsigned(self.dtype) or self.dtype is dtypes.bool
+
+    # ---- integers beside what their dtype cannot hold
+
+    def _binop(self, op: Ops, x, reverse: bool) -> Self:
+        if op in _ASK_FOR_THE_VALUE and dtypes.is_int(self.dtype):
+            if isinstance(x, TensorCore):
+                if dtypes.uint64 in (self.dtype, x.dtype) and op is not Ops.MAX:
+                    return self._compare_by_sign(op, x, reverse)
+            elif self._out_of_range(x):
+                return self._beside_outsider(op, x, reverse)
+        left, right = self._broadcasted(x, reverse)
+        return left.alu(op, right)
+
+    def _out_of_range(self, x) -> bool:
+        """Whether `x` is a Python integer that wraps around in the integer dtype of `self`."""
+        if type(x) is not int or not dtypes.is_int(self.dtype):
+            return False
+        return not dtypes.min(self.dtype) <= x <= dtypes.max(self.dtype)
+
+    def _refuse_outsider(self, x, what: str) -> None:
+        if self._out_of_range(x):
+            raise OverflowError(
+                f"{what} of {self.dtype} and {x}: the dtype holds {dtypes.min(self.dtype)} to "
+                f"{dtypes.max(self.dtype)}; cast the tensor to a wider one first"
+            )
+
+    def _beside_outsider(self, op: Ops, x: int, reverse: bool) -> Self:
+        """`self op x` for a number outside the range of the dtype: what the integers themselves say."""
+        above = x > 0
+        if op is Ops.CMPNE or op is Ops.CMPLT:
+            return self._constant(op is Ops.CMPNE or above != reverse, dtypes.bool)._broadcast_to(
+                self.shape
+            )
+        if op is Ops.MAX and not above:
+            return self
+        self._refuse_outsider(x, op.name.lower())
+        raise AssertionError(f"{x} is in the range of {self.dtype}")
+
+    def _compare_by_sign(self, op: Ops, x: TensorCore, reverse: bool) -> Self:
+        """A comparison with uint64, which has no integer dtype in common with the signed ones."""
+        left, right = self._broadcasted(x, reverse, match_dtype=False)
+        if dtypes.is_float(left.dtype) or dtypes.is_float(right.dtype):
+            left, right = left._broadcasted(right)
+            return left.alu(op, right)
+        wide = dtypes.uint64
+        same_sign = left.cast(wide).alu(op, right.cast(wide))
+        if not left._is_unsigned():
+            return (left < 0) | same_sign
+        if not right._is_unsigned():
+            return (right < 0) | same_sign if op is Ops.CMPNE else (right >= 0) & same_sign
+        return same_sign
 
     # ---- arithmetic
 
@@ -80,6 +132,7 @@ class ElementwiseMixin(TensorCore):
             return top._as_float() * bottom.reciprocal()
         if rounding_mode not in ("trunc", "floor"):
             raise RuntimeError(f"rounding_mode is None, 'trunc' or 'floor', got {rounding_mode!r}")
+        self._refuse_outsider(x, "division")
         if dtypes.is_float(top.dtype):
             ratio = top * bottom.reciprocal()
             return ratio.trunc() if rounding_mode == "trunc" else ratio.floor()
@@ -98,6 +151,7 @@ class ElementwiseMixin(TensorCore):
         >>> Tensor([-7, 7]).mod(3).tolist()
         [2, 1]
         """
+        self._refuse_outsider(x, "remainder")
         top, bottom = self._broadcasted(x, reverse)
         if dtypes.is_float(top.dtype):
             return top - top.div(bottom, rounding_mode="floor") * bottom
@@ -126,8 +180,26 @@ class ElementwiseMixin(TensorCore):
         base, exponent = self._broadcasted(x, reverse)
         if dtypes.is_float(base.dtype):
             return base.alu(Ops.POW, exponent)
-        wide = dtypes.float64 if base.dtype.itemsize > 3 else dtypes.float32
-        return base.cast(wide).alu(Ops.POW, exponent.cast(wide)).round().cast(base.dtype)
+        return base._integer_power(exponent)
+
+    def _integer_power(self, exponent: Self) -> Self:
+        """`self ** exponent` in integers, wrapped: the product of the squares that its bits name.
+
+        Powers of 0, 1 and -1 aside, a negative exponent gives 0: the reciprocal without its fraction.
+        """
+        kind = self.dtype
+        if kind is dtypes.bool:
+            return self | exponent.logical_not()
+        signed = not self._is_unsigned()
+        result, square = self.const_like(1), self
+        for bit in range(8 * kind.itemsize - signed):
+            is_set = (exponent & (1 << bit)) != 0
+            result = is_set.where(result * square, result)
+            square = square * square
+        if not signed:
+            return result
+        inverse = (self == 1).where(1, (self == -1).where(1 - 2 * (exponent & 1), 0))
+        return (exponent < 0).where(inverse.cast(kind), result)
 
     def _power_of_number(self, x: float) -> Self:
         """`self ** x` for a Python number: products for small whole exponents, else POW."""
@@ -139,6 +211,8 @@ class ElementwiseMixin(TensorCore):
         if x == 0:
             # inf ** 0 and nan ** 0 are 1, and the slope is 0
             return self._dependent(self.ones_like(requires_grad=False))
+        if not dtypes.is_float(self.dtype):
+            return self._whole_power(int(x))
         if float(x).is_integer() and abs(x) <= 64:
             power = self._whole_power(abs(int(x)))
             return power if x > 0 else power.reciprocal()
@@ -218,28 +292,46 @@ class ElementwiseMixin(TensorCore):
             raise RuntimeError(f"only integers are shifted, got {self.dtype}")
         return x
 
+    def _shifted_operands(self, x, reverse: bool) -> tuple[Self, Self, Self]:
+        """`(value, amount, inside)` of one shape and dtype; `inside`: the amount is below the width."""
+        value, amount = self._broadcasted(x, reverse)
+        value._shift_amount(0)
+        inside = amount < 8 * value.dtype.itemsize
+        return value, amount, inside if value._is_unsigned() else inside & (amount >= 0)
+
     def lshift(self, x, reverse=False) -> Self:
-        """`self << x`: a product with `2 ** x`, wrapping as the dtype does.
+        """`self << x`, wrapping as the dtype does.
+
+        By the width of the dtype or more, or by a negative tensor element: 0. Raises RuntimeError
+        for floats and negative numbers.
 
         >>> Tensor([1, 3]).lshift(2).tolist()
         [4, 12]
         """
         if isinstance(x, TensorCore) or reverse:
-            return self._binop(Ops.SHL, x, reverse)
-        return self * (1 << self._shift_amount(x))
+            value, amount, inside = self._shifted_operands(x, reverse)
+            return inside.where(value.alu(Ops.SHL, inside.where(amount, 0)), 0)
+        bits = self._shift_amount(x)
+        return self * (truncate[self.dtype](1 << bits) if bits < 8 * self.dtype.itemsize else 0)
 
     def rshift(self, x, reverse=False) -> Self:
         """`self >> x`: rounds down, as a floor division by `2 ** x`.
+
+        By the width of the dtype or more, or by a negative tensor element: all bits are the sign.
+        Raises RuntimeError for floats and negative numbers.
 
         >>> Tensor([8, 12]).rshift(2).tolist()
         [2, 3]
         """
         if isinstance(x, TensorCore) or reverse:
-            return self._binop(Ops.SHR, x, reverse)
-        amount = self._shift_amount(x)
+            value, amount, inside = self._shifted_operands(x, reverse)
+            if value._is_unsigned():
+                return inside.where(value.alu(Ops.SHR, inside.where(amount, 0)), 0)
+            return value.alu(Ops.SHR, inside.where(amount, 8 * value.dtype.itemsize - 1))
+        bits, width = self._shift_amount(x), 8 * self.dtype.itemsize
         if self._is_unsigned():
-            return self.idiv(1 << amount)
-        return self // (1 << amount)
+            return self.idiv(1 << bits) if bits < width else self * 0
+        return self // (1 << bits) if bits < width - 1 else (self < 0).where(self.const_like(-1), 0)
 
     def bitwise_not(self) -> Self:
         """`~self`; of bools the complement. Raises RuntimeError for floats.
@@ -320,6 +412,9 @@ class ElementwiseMixin(TensorCore):
         >>> Tensor([1, 5]).minimum(Tensor([3, 2])).tolist()
         [1, 2]
         """
+        if self._out_of_range(x) and x > 0:
+            return self
+        self._refuse_outsider(x, "minimum")
         left, right = self._broadcasted(x)
         return left._inverse().maximum(right._inverse())._inverse()
 
@@ -413,251 +508,3 @@ class ElementwiseMixin(TensorCore):
             moved = (end.cast(dtypes.int16) - self.cast(dtypes.int16)) * steps + 64
             return (self.cast(dtypes.int16) + moved.rshift(7)).cast(dtypes.uint8)
         return self + (end - self) * weight
-
-    # ---- elementary functions
-
-    def sqrt(self) -> Self:
-        """Square root as a float; NaN below zero.
-
-        >>> Tensor([4.0, 9.0]).sqrt().tolist()
-        [2.0, 3.0]
-        """
-        return self._as_float().alu(Ops.SQRT)
-
-    def _through_float32(self, function: Callable[[Self], Self]) -> Self:
-        """`function` of the values as floats; narrow floats are widened for its steps."""
-        x = self._as_float()
-        if x.dtype.itemsize < 4:
-            return function(x.cast(dtypes.float32)).cast(x.dtype)
-        return function(x)
-
-    def sin(self) -> Self:
-        """Sine of radians.
-
-        >>> Tensor(0.0).sin().item()
-        0.0
-        """
-        return self._as_float().alu(Ops.SIN)
-
-    def cos(self) -> Self:
-        """Cosine of radians.
-
-        >>> Tensor(0.0).cos().item()
-        1.0
-        """
-        return self._through_float32(lambda x: (math.pi / 2 - x).sin())
-
-    def tan(self) -> Self:
-        """Tangent of radians.
-
-        >>> Tensor(0.0).tan().item()
-        0.0
-        """
-        return self.sin() / self.cos()
-
-    def exp2(self) -> Self:
-        """`2 ** self`.
-
-        >>> Tensor([3.0, -1.0]).exp2().tolist()
-        [8.0, 0.5]
-        """
-        return self._as_float().alu(Ops.EXP2)
-
-    def exp(self) -> Self:
-        """`e ** self`; half precision is computed in float32.
-
-        >>> Tensor(0.0).exp().item()
-        1.0
-        """
-        return self._through_float32(lambda x: (x * (1 / _LN2)).exp2())
-
-    def log2(self) -> Self:
-        """Binary logarithm; -inf at 0, NaN below.
-
-        >>> Tensor([8.0, 0.5]).log2().tolist()
-        [3.0, -1.0]
-        """
-        return self._as_float().alu(Ops.LOG2)
-
-    def log(self) -> Self:
-        """Natural logarithm; -inf at 0, NaN below.
-
-        >>> Tensor(1.0).log().item()
-        0.0
-        """
-        return self.log2() * _LN2
-
-    def sinh(self) -> Self:
-        """Hyperbolic sine.
-
-        >>> Tensor(0.0).sinh().item()
-        0.0
-        """
-        return (self.exp() - self.neg().exp()) / 2
-
-    def cosh(self) -> Self:
-        """Hyperbolic cosine.
-
-        >>> Tensor(0.0).cosh().item()
-        1.0
-        """
-        return (self.exp() + self.neg().exp()) / 2
-
-    def tanh(self) -> Self:
-        """Hyperbolic tangent.
-
-        >>> Tensor(0.0).tanh().item()
-        0.0
-        """
-        return 2.0 * (2.0 * self).sigmoid() - 1.0
-
-    def asin(self) -> Self:
-        """Inverse sine, by Abramowitz and Stegun 4.4.46 (error below 2e-8).
-
-        >>> round(Tensor(1.0).asin().item(), 4)
-        1.5708
-        """
-        coefficients = (
-            -0.0012624911, 0.0066700901, -0.0170881256, 0.0308918810,
-            -0.0501743046, 0.0889789874, -0.2145988016, 1.5707963050,
-        )  # fmt: skip
-        size = self.abs()
-        near = math.pi / 2 - (1.0 - size).sqrt() * _horner(size, coefficients)
-        return self.sign() * near
-
-    def acos(self) -> Self:
-        """Inverse cosine.
-
-        >>> round(Tensor(0.0).acos().item(), 4)
-        1.5708
-        """
-        return math.pi / 2 - self.asin()
-
-    def atan(self) -> Self:
-        """Inverse tangent.
-
-        >>> round(Tensor(1.0).atan().item(), 4)
-        0.7854
-        """
-        return (self / (1 + self * self).sqrt()).asin()
-
-    def asinh(self) -> Self:
-        """Inverse hyperbolic sine.
-
-        >>> round(Tensor(1.0).asinh().item(), 4)
-        0.8814
-        """
-        return (self + (self.square() + 1).sqrt()).log()
-
-    def acosh(self) -> Self:
-        """Inverse hyperbolic cosine; NaN below 1.
-
-        >>> round(Tensor(2.0).acosh().item(), 4)
-        1.317
-        """
-        return (self + (self.square() - 1).sqrt()).log()
-
-    def atanh(self) -> Self:
-        """Inverse hyperbolic tangent.
-
-        >>> round(Tensor(0.5).atanh().item(), 4)
-        0.5493
-        """
-        return ((1 + self) / (1 - self)).log() / 2
-
-    def erf(self) -> Self:
-        """Error function, by Abramowitz and Stegun 7.1.26 (error below 1.5e-7).
-
-        >>> round(Tensor(1.0).erf().item(), 4)
-        0.8427
-        """
-        size = self.abs()
-        t = 1.0 / (1.0 + 0.3275911 * size)
-        series = _horner(t, (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
-        return self.sign() * (1.0 - t * series * (-self.square()).exp())
-
-    def logaddexp(self, other) -> Self:
-        """`log(exp(self) + exp(other))` without overflow.
-
-        >>> round(Tensor(0.0).logaddexp(Tensor(0.0)).item(), 4)
-        0.6931
-        """
-        left, right = self._as_float()._broadcasted(other)
-        top = left.maximum(right).detach()
-        shift = top.isinf().where(0.0, top)
-        return ((left - shift).exp() + (right - shift).exp()).log() + shift
-
-    def sigmoid(self) -> Self:
-        """`1 / (1 + exp(-self))`.
-
-        >>> Tensor(0.0).sigmoid().item()
-        0.5
-        """
-        return (1 + (self._as_float() * (-1 / _LN2)).exp2()).reciprocal()
-
-    # ---- activations
-
-    def logsigmoid(self) -> Self:
-        """`log(sigmoid(self))` without overflow.
-
-        >>> round(Tensor(0.0).logsigmoid().item(), 4)
-        -0.6931
-        """
-        return -((-self).softplus())
-
-    def softplus(self, beta=1.0) -> Self:
-        """`log(1 + exp(beta * self)) / beta`, a smooth relu.
-
-        >>> round(Tensor(0.0).softplus().item(), 4)
-        0.6931
-        """
-        scaled = self * beta
-        return scaled.logaddexp(0.0) * (1 / beta)
-
-    def softsign(self) -> Self:
-        """`self / (1 + |self|)`.
-
-        >>> Tensor([1.0, -3.0]).softsign().tolist()
-        [0.5, -0.75]
-        """
-        return self / (1 + self.abs())
-
-    def mish(self) -> Self:
-        """`self * tanh(softplus(self))` (Misra, arXiv:1908.08681).
-
-        >>> Tensor(0.0).mish().item()
-        0.0
-        """
-        return self * self.softplus().tanh()
-
-    def elu(self, alpha=1.0) -> Self:
-        """`self` above zero, `alpha * (exp(self) - 1)` below (Clevert et al., arXiv:1511.07289).
-
-        >>> Tensor([-1000.0, 2.0]).elu().tolist()
-        [-1.0, 2.0]
-        """
-        return self.relu() - alpha * (1 - self.exp()).relu()
-
-    def celu(self, alpha=1.0) -> Self:
-        """The elu that is smooth for every alpha (Barron, arXiv:1704.07483).
-
-        >>> Tensor([-1000.0, 2.0]).celu().tolist()
-        [-1.0, 2.0]
-        """
-        return self.maximum(0) + (alpha * ((self / alpha).exp() - 1)).minimum(0)
-
-    def selu(self, alpha=1.67326, gamma=1.0507) -> Self:
-        """The self-normalizing elu (Klambauer et al., arXiv:1706.02515).
-
-        >>> Tensor(0.0).selu().item()
-        0.0
-        """
-        return gamma * (self >= 0).detach().where(self, alpha * (self.exp() - 1))
-
-
-def _horner(x, coefficients):
-    """The polynomial with `coefficients`, highest power first."""
-    total = coefficients[0]
-    for c in coefficients[1:]:
-        total = total * x + c
-    return total

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from tinygrad.dtype import (
+    DType,
     DTypeLike,
     dtypes,
     greatest_value,
@@ -116,10 +117,26 @@ class ReduceMixin(TensorCore):
         >>> Tensor([[1, 3], [5, 7]]).mean(axis=1).tolist()
         [2.0, 6.0]
         """
-        result = self.dtype if dtypes.is_float(self.dtype) else dtypes.float32
-        wide = sum_acc_dtype(self.dtype) if dtypes.is_float(self.dtype) else dtypes.float32
-        total = self.cast(wide).sum(axis=axis, keepdim=keepdim)
-        return total.div(self._count(axis)).cast(result)
+        if not dtypes.is_float(self.dtype):
+            wide = self._exact_sum_dtype(axis)
+            total = self.cast(wide).sum(axis=axis, keepdim=keepdim, dtype=wide)
+            # the quotient is rounded where the sum still is exact, then once to the result
+            exact = dtypes.float64 if wide.itemsize > 4 else dtypes.float32
+            return total.cast(exact).div(self._count(axis)).cast(dtypes.float32)
+        total = self.cast(sum_acc_dtype(self.dtype)).sum(axis=axis, keepdim=keepdim)
+        return total.div(self._count(axis)).cast(self.dtype)
+
+    def _exact_sum_dtype(self, axis: Axis) -> DType:
+        """The narrowest dtype in which sums of integers along `axis` lose nothing, float64 for 64 bits."""
+        if self.dtype.itemsize == 8:
+            return dtypes.float64
+        count = self._count(axis)
+        most = count if isinstance(count, int) else count.vmax
+        largest = max(dtypes.max(self.dtype), -dtypes.min(self.dtype)) * most
+        # float32 is the fastest, and holds the integers up to 2**24
+        if largest <= 1 << 24:
+            return dtypes.float32
+        return dtypes.int32 if largest < 1 << 31 else dtypes.int64
 
     def var(self, axis: Axis = None, keepdim=False, correction=1) -> Self:
         """Variance; the sum of squares is divided by `count - correction`.
@@ -127,7 +144,12 @@ class ReduceMixin(TensorCore):
         >>> Tensor([1.0, 3.0]).var(correction=0).item()
         1.0
         """
-        wide = self.cast(least_upper_dtype(sum_acc_dtype(self._as_float().dtype), dtypes.float32))
+        kind = self._as_float().dtype
+        if dtypes.is_int(self.dtype) and self.dtype.itemsize >= 4:
+            acc = dtypes.float64  # float32 would round the integers before they are compared
+        else:
+            acc = least_upper_dtype(sum_acc_dtype(kind), dtypes.float32)
+        wide = self.cast(acc)
         squares = (wide - wide.mean(axis=axis, keepdim=True)).square()
         total = squares.sum(axis=axis, keepdim=keepdim)
         free = self._count(axis) - correction
@@ -135,7 +157,7 @@ class ReduceMixin(TensorCore):
             free = free.maximum(0) if hasattr(free, "maximum") else free
         else:
             free = max(free, 0)
-        return total.div(free).cast(self._as_float().dtype)
+        return total.div(free).cast(kind)
 
     def var_mean(self, axis: Axis = None, keepdim=False, correction=1) -> tuple[Self, Self]:
         """`(var, mean)`.

@@ -60,17 +60,24 @@ def flat_values(x) -> list[Any]:
 
 
 def infer_dtype(values: Sequence[Any]) -> DType:
-    """The dtype a list of Python numbers gets: the widest of bool, int and float in it."""
+    """The dtype a list of Python numbers gets: the widest of bool, int and float in it.
+
+    Integers take default_int, else the first of int64 and uint64 that holds them all. Raises
+    OverflowError where none does.
+    """
     if not values:
         return dtypes.default_float
     if all(isinstance(v, bool) for v in values):
         return dtypes.bool
     if not all(isinstance(v, int) for v in values):
         return dtypes.default_float
-    chosen = dtypes.default_int
-    if any(not dtypes.min(chosen) <= v <= dtypes.max(chosen) for v in values):
-        return dtypes.int64
-    return chosen
+    least, greatest = min(values), max(values)
+    for chosen in (dtypes.default_int, dtypes.int64, dtypes.uint64):
+        if dtypes.min(chosen) <= least and greatest <= dtypes.max(chosen):
+            return chosen
+    raise OverflowError(
+        f"no integer dtype holds {least} and {greatest}: use floats, or give a dtype to wrap around to"
+    )
 
 
 def stored(data: bytearray | memoryview, shape: tuple, dtype: DType, device: str = HOST_STORAGE):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
-from tinygrad.dtype import DType, PtrDType, can_lossless_cast, dtypes, truncate
+from tinygrad.dtype import DType, PtrDType, can_lossless_cast, dtypes, float_to_int, truncate
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp, UPat
 from tinygrad.uop.rules.base import INTS, is_integer, is_integral, rule
@@ -14,17 +14,17 @@ _x, _y = UPat.var("x"), UPat.var("y")
 
 
 def _convert(value, dtype: DType):
-    """One constant converted as the targets do it: integers wrap, floats round. None where the
-    value has no counterpart (a NaN or infinity, or a float out of range, to an integer)."""
+    """One constant converted as the targets do it: integers wrap, floats round. None for a float
+    that is no number to an index."""
     if dtype is dtypes.bool:
         return bool(value)
     if dtypes.is_int(dtype):
         if isinstance(value, float):
-            if not math.isfinite(value) or not dtype.min <= math.trunc(value) <= dtype.max:
-                return None
-            return math.trunc(value)
+            return (
+                None if dtype is dtypes.index and value - value != 0 else float_to_int(value, dtype)
+            )
         return int(value) if dtype is dtypes.index else truncate[dtype](int(value))
-    return truncate[dtype](float(value)) if dtype in truncate else float(value)
+    return truncate[dtype](value) if dtype in truncate else float(value)
 
 
 def fold_cast_of_constant(cast: UOp, c: UOp) -> UOp | None:
@@ -35,11 +35,8 @@ def fold_cast_of_constant(cast: UOp, c: UOp) -> UOp | None:
     values = c.arg if c.op is Ops.VCONST else (c.arg,)
     if not all(isinstance(v, (bool, int, float)) for v in values):
         return None
-    try:
-        own = [_convert(v, held) for v in values]
-        converted = tuple(None if v is None else _convert(v, scalar) for v in own)
-    except OverflowError:
-        return None
+    own = [_convert(v, held) for v in values]
+    converted = tuple(None if v is None else _convert(v, scalar) for v in own)
     if any(v is None for v in converted):
         return None
     return UOp.const(cast.dtype, converted if c.op is Ops.VCONST else converted[0])
