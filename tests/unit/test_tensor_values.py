@@ -188,3 +188,11 @@ def test_digest():
     for name in ("sha3_224", "sha3_256"):
         assert bytes(Tensor(data).keccak(name).data()) == getattr(hashlib, name)(data).digest()
     assert bytes(Tensor(data).keccak("shake_128").data()) == hashlib.shake_128(data).digest(16)
+
+
+def test_windows_of_no_elements():
+    x = Tensor.ones(3, 4, requires_grad=True)
+    windows = x.unfold(1, 0, 2)
+    assert windows.shape == (3, 3, 0)
+    windows.sum().backward()
+    assert x.grad.tolist() == [[0.0] * 4] * 3

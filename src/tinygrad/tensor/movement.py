@@ -394,7 +394,12 @@ class MovementOpsMixin(TensorCore):
             raise RuntimeError(
                 f"window of {size} is larger than axis {axis} of length {self.shape[axis]}"
             )
-        windows = self.transpose(axis, -1)._windows((size,), step, 1)
+        last = self.transpose(axis, -1)
+        if size == 0:
+            nothing = last._cut_axis(self.ndim - 1, 0).unsqueeze(-2)
+            windows = nothing.expand(*last.shape[:-1], self.shape[axis] // step + 1, 0)
+        else:
+            windows = last._windows((size,), step, 1)
         # (..., position, size) with the old last axis at `axis`
         order: list[Any] = list(range(self.ndim))
         order[axis], order[-1] = order[-1], order[axis]
