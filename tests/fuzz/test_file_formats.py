@@ -226,11 +226,8 @@ def test_pickles_run_nothing():
         data = io.BytesIO()
         with zipfile.ZipFile(data, "w") as archive:
             archive.writestr("archive/data.pkl", b"\x80\x02" + code)
-        try:
-            loaded = torch_load(Tensor(data.getvalue()))
-        except pickle.UnpicklingError:
-            continue
-        assert type(loaded).__name__ == "system" and loaded.args == ("ls",)
+        with pytest.raises(pickle.UnpicklingError, match="os.system|INST"):
+            torch_load(Tensor(data.getvalue()))
 
 
 def test_pickles_that_ask_for_memory():

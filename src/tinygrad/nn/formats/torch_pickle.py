@@ -1,14 +1,12 @@
 """PyTorch checkpoints: a pickle that names tensors, and their storages.
 
-Three containers exist: zip (since 1.6), tar (before 0.1.10) and the plain stream between them. A list of
-globals is allowed, each with an inert stand-in of ours; everything else becomes an empty placeholder, so
-that loading never runs code from the file. Pickles are scanned before they are loaded, offsets and strides
-are checked against the storages.
+Three containers exist: zip (since 1.6), tar (before 0.1.10) and the plain stream between them. Loading never
+runs code from the file: `pickle_globals` says what each global stands for. Pickles are scanned before they are
+loaded, offsets and strides are checked against the storages.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import io
 import math
@@ -21,63 +19,19 @@ from typing import Any, NamedTuple
 
 from tinygrad.dtype import DType, dtypes
 from tinygrad.nn.formats.archives import tar_extract, zip_extract
+from tinygrad.nn.formats.pickle_globals import Kind, first, stand_in
 from tinygrad.nn.formats.pickle_scan import scan
 from tinygrad.nn.formats.reading import TensorIO, accept_filename
 from tinygrad.tensor import Tensor
 
-
-class _Kind(NamedTuple):
-    """A storage class or dtype of PyTorch; a tuple, which no pickle opcode can change."""
-
-    name: str
-    dtype: DType | None
-
-
-_STORAGES: dict[str, DType | None] = {
-    "HalfStorage": dtypes.float16, "FloatStorage": dtypes.float32, "DoubleStorage": dtypes.float64,
-    "BFloat16Storage": dtypes.bfloat16, "CharStorage": dtypes.int8, "ByteStorage": dtypes.uint8,
-    "ShortStorage": dtypes.int16, "IntStorage": dtypes.int32, "LongStorage": dtypes.int64,
-    "BoolStorage": dtypes.bool, "UntypedStorage": dtypes.uint8, "ComplexFloatStorage": None,
-    "ComplexDoubleStorage": None, "QInt8Storage": dtypes.int8, "QUInt8Storage": dtypes.uint8,
-    "QInt32Storage": dtypes.int32,
-}  # fmt: skip
-_DTYPES: dict[str, DType | None] = {
-    "float16": dtypes.float16, "half": dtypes.float16, "float32": dtypes.float32, "float": dtypes.float32,
-    "float64": dtypes.float64, "double": dtypes.float64, "bfloat16": dtypes.bfloat16,
-    "int8": dtypes.int8, "uint8": dtypes.uint8, "int16": dtypes.int16, "short": dtypes.int16,
-    "int32": dtypes.int32, "int": dtypes.int32, "int64": dtypes.int64, "long": dtypes.int64,
-    "uint16": dtypes.uint16, "uint32": dtypes.uint32, "uint64": dtypes.uint64, "bool": dtypes.bool,
-    "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2, "complex64": None, "complex128": None,
-}  # fmt: skip
 _MAX_RANK = 64
-
-
-class _Placeholder:
-    """Stands for an object of a class that is not loaded; takes what a pickle gives it."""
-
-    def __init__(self, *args, **kwargs):
-        self.args, self.kwargs, self.items = args, kwargs, []
-
-    def __setstate__(self, state):
-        self.state = state
-
-    def append(self, value):
-        """Part of a list."""
-        self.__dict__.setdefault("items", []).append(value)
-
-    def extend(self, values):
-        """Part of a list."""
-        self.__dict__.setdefault("items", []).extend(values)
-
-    def __setitem__(self, key, value):
-        self.append((key, value))
 
 
 class _Storage(NamedTuple):
     """The elements of a storage: nothing before they are known (the first pass of a plain stream)."""
 
     flat: Tensor | None
-    kind: _Kind
+    kind: Kind
 
 
 def _checked_numbers(
@@ -135,7 +89,7 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Any:
 def _typed_tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> Any:
     """A tensor whose dtype is not that of its storage: (requires_grad, hooks, dtype, ...) follow."""
     kind = rest[2] if len(rest) > 2 else None
-    if not isinstance(kind, _Kind) or not isinstance(storage, _Storage):
+    if not isinstance(kind, Kind) or not isinstance(storage, _Storage):
         raise pickle.UnpicklingError(f"a tensor has the dtype {kind!r}")
     if kind.dtype is None:
         raise ValueError(f"a tensor is of {kind.name}, which has no dtype")
@@ -152,20 +106,49 @@ def _elements(raw: Tensor, dtype: DType) -> Tensor:
     return raw if raw.dtype is dtype else raw[: count * dtype.itemsize].bitcast(dtype)
 
 
-def _first(value: Any, *_: Any) -> Any:
-    return value
+def _quantized(storage: Any, offset: Any, size: Any, stride: Any, scheme: Any, *_: Any) -> Any:
+    """The numbers that a quantized tensor stands for: (scheme, scale, zero), or one of each along an axis."""
+    codes = _tensor(storage, offset, size, stride)
+    if not isinstance(scheme, tuple) or len(scheme) not in (3, 4):
+        raise ValueError(f"a quantized tensor has the scheme {scheme!r}")
+    if codes is None:
+        return None
+    scale, zero = scheme[1:3]
+    if len(scheme) == 4:
+        along = [-1 if axis == scheme[3] else 1 for axis in range(codes.ndim)]
+        scale, zero = (part.reshape(along).to(codes.device) for part in (scale, zero))
+    return (codes.cast(dtypes.float32) - zero) * scale
 
 
-# module and name -> what stands for it
-_ALLOWED: dict[tuple[str, str], Any] = {
-    ("collections", "OrderedDict"): collections.OrderedDict,
-    ("torch", "Size"): tuple, ("builtins", "set"): set, ("__builtin__", "set"): set,
-    ("torch._utils", "_rebuild_tensor"): _tensor, ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    ("torch._utils", "_rebuild_tensor_v3"): _typed_tensor,
-    ("torch._utils", "_rebuild_parameter"): _first,
-    ("torch._utils", "_rebuild_parameter_with_state"): _first,
-    ("torch.nn.parameter", "Parameter"): _first,
+def _with_attributes(rebuild: Any, kind: Any, args: Any, state: Any) -> Any:
+    """A tensor of a subclass, or one that users gave attributes; as a plain tensor."""
+    if not any(rebuild is known for known in _REBUILDS.values()):
+        raise pickle.UnpicklingError(f"a tensor is made by {rebuild!r}")
+    return rebuild(*args)
+
+
+# how tensors are put together, by the name of the function in torch._utils
+_REBUILDS: dict[str, Callable[..., Any]] = {
+    "_rebuild_tensor": _tensor, "_rebuild_tensor_v2": _tensor, "_rebuild_tensor_v3": _typed_tensor,
+    "_rebuild_qtensor": _quantized, "_rebuild_parameter": first, "_rebuild_parameter_with_state": first,
 }  # fmt: skip
+
+
+def _turned(raw: Tensor, width: int) -> Tensor:
+    """Numbers of `width` bytes with the bytes of each the other way round."""
+    count = raw.shape[0] // width
+    return raw[: count * width].to(None).reshape(count, width).flip(1).flatten() if count else raw
+
+
+def _known_global(module: str, name: str) -> Any:
+    """What a global of a checkpoint stands for. Raises pickle.UnpicklingError for what is refused."""
+    if module == "torch._utils" and name in _REBUILDS:
+        return _REBUILDS[name]
+    if (module, name) == ("torch._tensor", "_rebuild_from_type_v2"):
+        return _with_attributes
+    if module == "torch.nn.parameter" and name in ("Parameter", "Buffer"):
+        return first
+    return stand_in(module, name)
 
 
 class _Reader(pickle.Unpickler):
@@ -176,13 +159,7 @@ class _Reader(pickle.Unpickler):
         self._persistent = persistent
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _ALLOWED:
-            return _ALLOWED[module, name]
-        if module in ("torch", "torch.cuda", "torch.storage") and name in _STORAGES:
-            return _Kind(name, _STORAGES[name])
-        if module == "torch" and name in _DTYPES:
-            return _Kind(name, _DTYPES[name])
-        return type(name.rpartition(".")[2] or "Unnamed", (_Placeholder,), {"__module__": module})
+        return _known_global(module, name)
 
     def persistent_load(self, pid: Any) -> Any:
         if isinstance(pid, tuple) and len(pid) > 1 and pid[0] == "module":
@@ -196,13 +173,13 @@ def _plain(stream: Any) -> Any:
     return _Reader(stream, lambda pid: None).load()
 
 
-def _storage_reference(pid: Any) -> tuple[_Kind, str, int, Any]:
+def _storage_reference(pid: Any) -> tuple[Kind, str, int, Any]:
     """Kind, key, number of elements and view of a reference to a storage."""
     if (
         not isinstance(pid, tuple)
         or len(pid) < 5
         or pid[0] != "storage"
-        or not isinstance(pid[1], _Kind)
+        or not isinstance(pid[1], Kind)
     ):
         raise pickle.UnpicklingError(f"unknown reference {str(pid)[:200]} in the checkpoint")
     if not isinstance(pid[2], (str, int)) or type(pid[4]) is not int or pid[4] < 0:
@@ -217,16 +194,15 @@ def _load_zip(t: Tensor) -> Any:
         raise ValueError(f"no data.pkl in the checkpoint, which has {sorted(files)[:8]}")
     folder = inner[: -len("data.pkl")]
     order = files.get(f"{folder}byteorder")
-    if order is not None and order.data().tobytes().strip() == b"big":
-        raise ValueError(
-            "the checkpoint was written with big-endian numbers, which is not supported"
-        )
+    is_big = order is not None and order.data().tobytes().strip() == b"big"
 
     def persistent(pid: Any) -> _Storage:
         kind, key, count, _ = _storage_reference(pid)
         raw = files.get(f"{folder}data/{key}")
         if raw is None:
             raise ValueError(f"storage {key!r} is not in the checkpoint")
+        if is_big and kind.dtype is not None:
+            raw = _turned(raw, kind.dtype.itemsize)
         elements = raw if kind.dtype is None else _elements(raw, kind.dtype)
         if kind.dtype is not None and elements.shape[0] < count:
             raise ValueError(f"storage {key!r} has {elements.shape[0]} elements, expected {count}")
@@ -244,7 +220,7 @@ def _load_stream(t: Tensor) -> Any:
     for _ in range(3):
         _plain(stream)
     start = stream.tell()
-    kinds: dict[str, _Kind] = {}
+    kinds: dict[str, Kind] = {}
 
     def noted(pid: Any) -> _Storage:
         kind, key, _, _ = _storage_reference(pid)
@@ -278,7 +254,7 @@ def _exactly(stream: TensorIO, count: int) -> bytes:
     return data
 
 
-def _next_storage(t: Tensor, stream: TensorIO, kind: _Kind, key: str) -> Tensor:
+def _next_storage(t: Tensor, stream: TensorIO, kind: Kind, key: str) -> Tensor:
     """The storage at the position of the stream: a count, then the elements."""
     (count,) = struct.unpack("<q", _exactly(stream, 8))
     start = stream.tell()
@@ -299,7 +275,7 @@ def _load_tar(t: Tensor) -> Any:
     stream = TensorIO(files["storages"])
     for _ in range(_plain(stream)):
         key, _, kind = _plain(stream)
-        if not isinstance(kind, _Kind):
+        if not isinstance(kind, Kind):
             raise pickle.UnpicklingError(f"storage {key!r} is of {kind!r}")
         ready[key] = _next_storage(files["storages"], stream, kind, key)
     # views of storages: (key, key of the whole, offset, size)
@@ -318,7 +294,8 @@ def _load_tar(t: Tensor) -> Any:
         stride = struct.unpack(f"<{rank}q", _exactly(stream, 8 * rank))
         (offset,) = struct.unpack("<q", _exactly(stream, 8))
         tensors[key] = strided(ready[storage_key], offset, size, stride)
-    return _Reader(TensorIO(files["pickle"]), lambda pid: tensors[pid]).load()
+    found = {**ready, **tensors}
+    return _Reader(TensorIO(files["pickle"]), lambda pid: found[int(pid)]).load()
 
 
 @contextlib.contextmanager
@@ -344,8 +321,10 @@ def _as_damage() -> Iterator[None]:
 def torch_load(t: Tensor) -> dict[str, Tensor]:
     """The object saved by `torch.save`, its tensors on the device of `t`.
 
-    Objects of classes that are not known come back as inert placeholders. Raises ValueError, EOFError,
-    zipfile.BadZipFile, tarfile.TarError or pickle.UnpicklingError for a damaged file.
+    Nothing of the file is run: objects of other projects' classes come back as inert placeholders, functions
+    of the standard library are refused. Quantized tensors come back as the numbers they stand for. Raises
+    pickle.UnpicklingError that names what is refused, and ValueError, EOFError, zipfile.BadZipFile,
+    tarfile.TarError or pickle.UnpicklingError for a damaged file.
     """
     head = t[: min(262, t.shape[0])].data().tobytes() if t.shape[0] else b""
     with _as_damage():
