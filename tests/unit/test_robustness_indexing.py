@@ -55,3 +55,15 @@ def test_a_write_out_of_range_leaves_the_first_element_alone():
     t = Tensor([1.0, 2.0, 3.0]).realize()
     t[Tensor([7, -9], dtype=dtypes.int16)] = 5.0
     assert t.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_conditions_that_read_memory_read_inside_of_it():
+    """The interpreter refuses a read that is out of range; other devices would do it."""
+    x, s, index = (
+        Tensor(a, device="PYTHON")
+        for a in (np.ones((2, 3)), np.full((2, 3), 2.0), np.array([[0, 2, 0], [1, 1, 2]], np.int32))
+    )
+    written = np.array([[2.0, 1, 2], [1, 2, 2]])
+    np.testing.assert_array_equal(x.scatter(1, index, s).square().numpy(), written**2)
+    slope = x.cumprod(1).sum().gradient(x)[0]
+    np.testing.assert_allclose(slope.sum().gradient(x)[0].numpy(), [[3, 3, 2]] * 2)

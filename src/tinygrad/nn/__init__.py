@@ -323,7 +323,9 @@ class RMSNorm:
         return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt()
 
     def __call__(self, x: Tensor) -> Tensor:
-        scaled = self._norm(x.float()).cast(x.dtype)
+        # narrow floats are computed in float32
+        wide = x if x.dtype is dtypes.float64 else x.float()
+        scaled = self._norm(wide).cast(x.dtype)
         return scaled if self.weight is None else scaled * self.weight
 
 

@@ -293,7 +293,9 @@ def _single_element(condition: UOp, element: UOp, loop: UOp) -> UOp | None:
         return None
     value, others = solved
     inside = [value.ge(0).simplify(), value.lt(loop.src[0]).simplify()]
-    others = [transplant(other, {loop: value}, None) for other in others]
+    # the other conditions may read memory as well
+    within = conjunction(inside)
+    others = [transplant(other, {loop: value}, within) for other in others]
     gate = conjunction(inside + others)
     moved = transplant(element, {loop: value}, gate)
     return moved if gate is None else gate.where(moved, moved.const_like(0))

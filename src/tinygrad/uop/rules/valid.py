@@ -3,6 +3,8 @@
 `cond.where(idx, Invalid)` only looks at `idx` where `cond` holds. A condition is a conjunction of
 limits; each limit narrows the bounds of the expression it speaks about, and the guarded expression
 is simplified under those bounds. Used on every gated access before it is lowered.
+What is below a read of memory stays as it is: the read is done whether or not the condition holds, so
+that it needs all of its own condition.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from tinygrad.uop.rules.linear import summands
 
 # the tag that tells the stand-in of an expression from the variables of users
 _STAND_IN = "narrowed"
+_READS = (Ops.INDEX, Ops.LOAD)
 
 
 def conjuncts(valid: UOp) -> list[UOp]:
@@ -94,12 +97,23 @@ def _stand_in(u: UOp, low: int, high: int, number: int) -> UOp:
     return UOp.variable(name, low, high, u.dtype.scalar())
 
 
+def _replaced(target: UOp, x: UOp, new: UOp) -> UOp:
+    """`target` with `new` for `x`, but not below a read of memory."""
+    if not target.op_in_backward_slice_with_self(*_READS):
+        return target.substitute({x: new})
+    done = {x: new}
+    for u in target.toposort(lambda u: u is not x and u.op not in _READS):
+        sources = tuple([done.get(s, s) for s in u.src])
+        done[u] = u if sources == u.src else u.replace(src=sources)
+    return done.get(target, target)
+
+
 def _simplified_between(target: UOp, x: UOp, low: int, high: int, number: int) -> UOp:
     """`target` simplified where `low <= x <= high`."""
     if low == high:
-        return target.substitute({x: x.const_like(low)}).simplify()
+        return _replaced(target, x, x.const_like(low)).simplify()
     stand_in = _stand_in(x, low, high, number)
-    narrowed = target.substitute({x: stand_in})
+    narrowed = _replaced(target, x, stand_in)
     if narrowed is target:
         return target
     return narrowed.simplify().substitute({stand_in: x}).simplify()
