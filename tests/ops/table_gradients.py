@@ -481,7 +481,7 @@ OTHER = {
     "CHUNK_SIZE", "allclose", "alu_threefry", "arange", "backward", "bfloat16", "bitcast",
     "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "custom_kernel", "data",
     "decode_hevc_frame", "device", "dtype", "element_size", "empty", "eye", "float", "from_blob",
-    "from_uop", "from_url", "fs_load", "fs_store", "full", "glorot_uniform", "grad", "gradient", "half",
+    "from_dlpack", "from_uop", "from_url", "fs_load", "fs_store", "full", "glorot_uniform", "grad", "gradient", "half",
     "hash", "idiv", "is_floating_point", "item", "kaiming_normal", "kaiming_uniform", "keccak",
     "linspace", "lshift", "manual_seed", "nbytes", "ndim", "normal", "numel", "numpy", "ones", "rand",
     "randint", "randn", "randperm", "realize", "requires_grad", "requires_grad_", "rshift",
