@@ -27,6 +27,7 @@ from tinygrad.engine.graph import (
 from tinygrad.engine.jit_args import JitError, Outputs, tensors_in
 from tinygrad.engine.memory import _internal_memory_planner
 from tinygrad.engine.realize import CompiledRunner, ExecItem, ViewOp, copy_buffer
+from tinygrad.engine.watch_values import Anything
 from tinygrad.helpers import JIT, JIT_BATCH_SIZE
 from tinygrad.uop.ops import Ops, UOp
 
@@ -56,6 +57,11 @@ class CapturedJit(Generic[ReturnType]):
         # tensors whose memory the kernels use: the node and the memory that each had
         self.surroundings: list[tuple[weakref.ref, UOp, set[Buffer]]] = []
         self.surroundings_alive = 0
+        # memory that is read, by kernels or as results, and values that Python saw
+        self.used: set[Buffer] = set()
+        self.used_nodes: set[UOp] = set()
+        self.seen_values: list[tuple[Buffer, bytes]] = []
+        self.frozen: list[Any] = []
         self.splits = sharing.splits()
         if self.input_count < 0:
             self.input_count = len(self.expected_names)
@@ -63,11 +69,8 @@ class CapturedJit(Generic[ReturnType]):
         self._clear_inputs()
 
     def __reduce__(self):
-        plain = [
-            (name, v)
-            for name, v in self.plain
-            if isinstance(v, (int, float, str, bytes, type(None)))
-        ]
+        kinds = (int, float, str, bytes, type(None))
+        plain = [(name, v if isinstance(v, kinds) else Anything()) for name, v in self.plain]
         args = (
             self.ret,
             self.jit_cache,

@@ -4,9 +4,9 @@ In: a function of tensors. Its first call runs as it is. The second runs with ev
 puts its inputs' buffers into the recorded launches and replays them, in graphs where the device has them.
 
 What must hold on every call is checked or arranged, never assumed: inputs must look as they did (else JitError); an input
-that is one of the capture's own buffers is copied aside; tensors of the surroundings that the kernels use are watched, and
-realized or captured again when they changed; constants are compared; every result is made of new Tensor objects. What is
-frozen by contract (arguments that are no tensors, tensors in lists) is warned about when it changes.
+that is one of the capture's own buffers is copied aside; Python values that the function reads (`engine.watch`), constants and
+tensors of the surroundings that the kernels use are compared, and where one changed the function runs again; every result is
+made of new Tensor objects. Arguments that are frozen by contract (whole numbers, lists of tensors) are warned about when they change.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from tinygrad._core.guard import is_same
 from tinygrad.device import Buffer
 from tinygrad.dtype import DType
 from tinygrad.engine import sharing
@@ -41,8 +42,8 @@ from tinygrad.engine.jit_args import (
     Outputs,
     explain_mismatch,
     gather_inputs,
+    is_pending,
     mop_cleanup,
-    same_plain,
     tensors_in,
 )
 from tinygrad.engine.memory import _internal_memory_planner
@@ -53,6 +54,8 @@ from tinygrad.engine.realize import (
     capturing,
     current_capture,
 )
+from tinygrad.engine.watch import Observer, Watch
+from tinygrad.engine.watch_values import Snapshots
 from tinygrad.helpers import BEAM, DEBUG, JIT, Context, getenv
 from tinygrad.uop.ops import Ops, UOp
 
@@ -72,6 +75,9 @@ __all__ = [
 ]
 
 ReturnType = TypeVar("ReturnType")
+
+# captures in a row that were of no use for the call after; then the function just runs until what it depends on holds still
+_PATIENCE = 3
 
 
 def _live_tensors() -> list[Any]:
@@ -126,10 +132,19 @@ class TinyJit(Generic[ReturnType]):
         self._items: list[ExecItem] = []
         self._optional: list[ExecItem] = []
         self._inputs: list[Buffer] = []
+        self._seen_values: list[tuple[Buffer, bytes]] = []
         self._stand_ins: weakref.WeakKeyDictionary[Buffer, Buffer] = weakref.WeakKeyDictionary()
         self._filled_first: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()
         self._instances: dict[int, TinyJit] = {}
         self._warned: set[int | str] = set()
+        # what the function read besides its arguments when it ran last, and whether `captured` is of that run
+        self._watch: Watch | None = None
+        self._stale = False
+        self._misses = 0
+        # tensors that are there when a capture begins; those without memory, and those of them that were read since
+        self._held: list[Any] = []
+        self._pending: list[Any] = []
+        self._read_pending: list[Any] = []
         self._known: dict[int, UOp] = {}
         self._is_method = False
         self.capture_thread = 0
@@ -206,8 +221,8 @@ class TinyJit(Generic[ReturnType]):
         bufs = [None if b is None else self.add_buffer(b) for b in ei.bufs]
         self._items.append(ExecItem(ei.ast, bufs, ei.metadata, ei.fixedvars, ei.prg))
 
-    def refuse_reading(self, buf: Buffer) -> None:
-        """Raises JitError where Python is about to see what a launch would not compute again for it."""
+    def note_reading(self, buf: Buffer) -> None:
+        """Notes the values that Python is about to see. Raises JitError where a launch computes them."""
         inputs = {b.base for b in self._inputs}
         made = (out.base for item in self._items for out in get_out_buffers_for_ei(item))
         if buf.base in inputs or any(buf.base is base for base in made):
@@ -215,6 +230,7 @@ class TinyJit(Generic[ReturnType]):
                 f"the values of a tensor are read (item, tolist, numpy, data) inside of {self._title()} while it is captured, "
                 "and would stay what they are now: return the tensor and read it outside, or use where()"
             )
+        self._seen_values.append((buf, bytes(buf.as_buffer())))
 
     def add_copy(self, dest: Buffer, src: Buffer, optional: bool) -> None:
         """Records that `dest` holds what `src` held here; `optional`: left out in the end if no kernel reads `dest`."""
@@ -231,6 +247,19 @@ class TinyJit(Generic[ReturnType]):
         idle = {id(item): item.bufs[0] for item in optional}
         used = {b for item in items if id(item) not in idle for b in item.bufs if b is not None}
         return [item for item in items if id(item) not in idle or idle[id(item)] in used]
+
+    def adopt(self, *tensors: Any) -> None:
+        """Counts tensors as such that were there before the capture began."""
+        self._held += tensors
+        self._known.update((id(t), t.uop) for t in tensors)
+
+    def note_schedule(self, roots: list[UOp]) -> None:
+        """Notes which tensors that were there before, and are yet to be computed, are part of what is computed now."""
+        if not self._pending:
+            return
+        inside = UOp.sink(*roots).toposort()
+        self._read_pending += [t for t in self._pending if t.uop in inside]
+        self._pending = [t for t in self._pending if t.uop not in inside]
 
     def made_before(self, tensor: Any) -> bool:
         """Whether a tensor was what it is when the capture began."""
@@ -253,13 +282,86 @@ class TinyJit(Generic[ReturnType]):
         named = self._names.of(args, kwargs)
         # the object of a method is the same in every call of this instance, and is not looked into
         call = gather_inputs(named[1:] if self._is_method else named)
+        if self.cnt == 0:
+            result = self._observe(lambda: self._run_plain(args, kwargs))
+            self.cnt = 1
+            return result
         if self.captured is not None:
-            return self._replay(call, args, kwargs)
-        result = (
-            self._run_plain(args, kwargs) if self.cnt == 0 else self._capture(call, args, kwargs)
-        )
+            self._require_fitting(self.captured, call)
+            if not self._stale:
+                _keep_values_of(self.captured.written_by(call.buffers))
+        reason = self._changed(call)
+        if self.captured is not None and not self._stale and reason is None:
+            self._misses = 0
+            return self._replay(self.captured, call)
+        return self._run_again(call, args, kwargs, reason)
+
+    def _run_again(
+        self, call: CallInputs, args: tuple, kwargs: dict[str, Any], reason: str | None
+    ) -> ReturnType:
+        """Runs the function: captures it, unless what it depends on changed in each of the last calls."""
+        if self.fxn is None:
+            raise JitError(
+                f"{reason} is not what it was, and there is no function to capture again"
+            )
+        if reason is not None and self.captured is not None:
+            self._misses += 1
+            if self._misses == _PATIENCE:
+                self._warn_of_change(reason)
+        if reason is not None and self._misses > _PATIENCE:
+            self._stale = self.captured is not None
+            result = self._observe(lambda: self._run_plain(args, kwargs))
+        else:
+            result = self._observe(lambda: self._capture(call, args, kwargs))
+            self._after_capture()
         self.cnt += 1
         return result
+
+    def _observe(self, run: Callable[[], ReturnType]) -> ReturnType:
+        """Runs the function and notes what it reads besides its arguments."""
+        observer = Observer(self.fxn, self._watch)
+        with observer.watching():
+            result = run()
+        self._watch = observer.watch
+        return result
+
+    def _after_capture(self) -> None:
+        watch = self._watch
+        assert watch is not None
+        if self.captured is not None and not self._stale:
+            watch.settle(self.captured.used, self.captured.used_nodes)
+        for name in watch.unseen:
+            self._warn_once(
+                name,
+                f"{self._title()} uses {name}, which a replay does not do again: what came of it when it was captured stays; "
+                "pass it as an argument, in a Tensor",
+            )
+
+    def _changed(self, call: CallInputs) -> str | None:
+        """The name of something that is not what it was in the last run; None where the capture is good for this call."""
+        watch = self._watch
+        if watch is not None:
+            if (changed := next(iter(watch.spent), None) or watch.differing()) is not None:
+                return changed
+        if self.captured is None or self._stale:
+            return None
+        if call.fixed != self.captured.fixed:
+            return "a constant argument"
+        return self._changed_argument(self.captured, call) or (
+            "a tensor that it uses" if self._surroundings_changed(self.captured) else None
+        )
+
+    def _warn_once(self, key: int | str, text: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            warnings.warn(text, RuntimeWarning, stacklevel=6)
+
+    def _warn_of_change(self, name: str) -> None:
+        self._warn_once(
+            name,
+            f"{self._title()} depends on {name}, which changes from call to call, so it is run again instead of replayed; "
+            "keep it in a Tensor that is realized, and change that with assign()",
+        )
 
     def _title(self) -> str:
         return getattr(self.fxn, "__qualname__", None) or type(self.fxn).__name__
@@ -289,31 +391,48 @@ class TinyJit(Generic[ReturnType]):
 
     def _capture(self, call: CallInputs, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
         self._realize_surroundings()
-        before = {id(t): t.uop for t in _live_tensors()}
-        self._known = before
+        # held, so that those that the function drops are known to it, too
+        self._held = _live_tensors()
+        self._known = before = {id(t): t.uop for t in self._held}
+        self._pending = [t for t in self._held if is_pending(t.uop)]
+        self._read_pending = []
         self._items, self._stand_ins = [], weakref.WeakKeyDictionary()
         self._filled_first = weakref.WeakKeyDictionary()
         self.capture_thread = threading.get_ident()
-        self._inputs = call.buffers
+        self._inputs, self._seen_values = call.buffers, []
         capturing.append(self)
         try:
             assert self.fxn is not None
             with Context(BEAM=getenv("JITBEAM", BEAM.value)):
                 ret = self.fxn(*args, **kwargs)
                 self._realize_effects(ret, before)
+        except BaseException:
+            self._forget_run()
+            raise
         finally:
             capturing.remove(self)
-            items, self._items = self._without_idle_copies(self._items), []
-            self._known = {}
-        if not items and self.captured is not None:
-            return ret  # a constant made everything constant: the result is right, and there is nothing to keep
-        if not items:
+        try:
+            return self._keep(self._without_idle_copies(self._items), ret, call)
+        finally:
+            self._forget_run()
+
+    def _forget_run(self) -> None:
+        self._items, self._optional, self._held, self._known = [], [], [], {}
+        self._pending, self._read_pending = [], []
+        self._inputs, self._seen_values = [], []
+
+    def _keep(self, items: list[ExecItem], ret: Any, call: CallInputs) -> Any:
+        """Makes the capture of what was recorded; returns the result."""
+        if not items and self.captured is None:
             raise JitError(
                 f"didn't JIT anything: {self._title()} ran no kernel. "
                 "It has to return, realize or assign tensors that depend on its arguments"
             )
-        self._require_known_variables(items, call)
-        self.captured = self._make_capture(items, ret, call, before)
+        # nothing to launch: the values that it depends on made everything constant, and the result is right
+        self._stale = not items
+        if items:
+            self._require_known_variables(items, call)
+            self.captured = self._make_capture(items, ret, call)
         return ret
 
     @staticmethod
@@ -337,9 +456,7 @@ class TinyJit(Generic[ReturnType]):
                         f"pass the bound variable (or a tensor that has it in its shape) as an argument"
                     )
 
-    def _make_capture(
-        self, items: list[ExecItem], ret: Any, call: CallInputs, before: dict[int, UOp]
-    ) -> CapturedJit:
+    def _make_capture(self, items: list[ExecItem], ret: Any, call: CallInputs) -> CapturedJit:
         inputs = list(call.buffers)
         views = self._views_into(items, inputs)
         if self.prune:
@@ -353,8 +470,10 @@ class TinyJit(Generic[ReturnType]):
             print(
                 f"jit of {self._title()}: {len(unused)} of {len(call.buffers)} input buffers are not used"
             )
-        outputs = Outputs(ret, call, set(before))
-        own = self._surroundings(items, inputs, call, before, outputs.shared_memory())
+        outputs = Outputs(ret, call, set(self._known))
+        used = {b.base for item in items for b in item.bufs if b is not None}
+        used |= outputs.memory() | {b.base for b, _ in self._seen_values}
+        own = self._surroundings(used - {b.base for b in inputs}, call)
         made: CapturedJit = CapturedJit(
             ret,
             items,
@@ -364,10 +483,14 @@ class TinyJit(Generic[ReturnType]):
             call.forms,
             outputs=outputs,
             fixed=call.fixed,
-            plain=call.plain,
+            plain=[(name, Snapshots().take(v, str(name))) for name, v in call.plain],
             input_count=len(call.buffers),
         )
         made.surroundings, made.surroundings_alive = own, len(own)
+        made.used, made.seen_values = used, self._seen_values
+        made.used_nodes = {self._known[id(t)] for t in self._read_pending}
+        # drop-in: tensors in a list stay those of the capture
+        made.frozen = [v for _, v in call.plain if isinstance(v, list) and tensors_in(v)]
         if self.optimize:
             made.replan_buffers_memory_layout()
         return made
@@ -425,21 +548,15 @@ class TinyJit(Generic[ReturnType]):
             for item in items
         ]
 
-    @staticmethod
     def _surroundings(
-        items: list[ExecItem],
-        inputs: list[Buffer],
-        call: CallInputs,
-        before: dict[int, UOp],
-        also: set[Buffer],
+        self, used: set[Buffer], call: CallInputs
     ) -> list[tuple[weakref.ref, UOp, set[Buffer]]]:
-        """Tensors that existed before the call, are no inputs, and whose memory the kernels use."""
-        used = {b.base for item in items for b in item.bufs if b is not None} | also
-        used -= {b.base for b in inputs}
+        """Tensors that existed before the call, are no inputs, and are used, for their memory or for what they stand for."""
         given = {id(t) for t in call.tensors}
+        read = {id(t) for t in self._read_pending}
         found = []
-        for t in _live_tensors():
-            if id(t) not in before or id(t) in given:
+        for t in self._held:
+            if id(t) in given or (id(t) not in read and is_pending(self._known[id(t)])):
                 continue
             if not used.isdisjoint(bases := _bases_of(t.uop)):
                 found.append((weakref.ref(t), t.uop, bases))
@@ -447,65 +564,73 @@ class TinyJit(Generic[ReturnType]):
 
     # replay
 
-    def _replay(self, call: CallInputs, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
-        captured = self.captured
-        assert captured is not None
+    @staticmethod
+    def _replay(captured: CapturedJit, call: CallInputs) -> Any:
+        captured(call.buffers, call.var_vals)
+        return captured.outputs.rebuild(call) if captured.outputs is not None else captured.ret
+
+    @staticmethod
+    def _require_fitting(captured: CapturedJit, call: CallInputs) -> None:
+        """Raises JitError where the tensors among the arguments are not of the captured form."""
         forms = captured.expected_st_vars_dtype_device
         if call.names != captured.expected_names or call.forms != forms:
             raise JitError(
                 explain_mismatch(captured.expected_names, forms, call) or "args mismatch in JIT"
             )
-        _keep_values_of(captured.written_by(call.buffers))
-        if call.fixed != captured.fixed or self._surroundings_changed(captured):
-            if self.fxn is None:
-                raise JitError(
-                    "a constant argument differs from the captured one, and there is no function to capture"
-                )
-            return self._capture(call, args, kwargs)
-        self._warn_of_frozen(captured.plain, call.plain)
-        captured(call.buffers, call.var_vals)
-        return captured.outputs.rebuild(call) if captured.outputs is not None else captured.ret
 
     @staticmethod
     def _surroundings_changed(captured: CapturedJit) -> bool:
-        """Realizes what was assigned since; whether a tensor that the kernels use has other memory now."""
-        alive = [(t, *rest) for ref, *rest in captured.surroundings if (t := ref()) is not None]
+        """Realizes what was assigned since; whether a tensor that is used has other memory, or shows it in another way."""
+        alive = [
+            (place, t, node, bases)
+            for place, (ref, node, bases) in enumerate(captured.surroundings)
+            if (t := ref()) is not None
+        ]
         if len(alive) != captured.surroundings_alive:
             captured.surroundings_alive = len(alive)
             # memory that no tensor knows any more: the function uses another tensor by now
-            known = {b for _, _, bases in alive for b in bases}
-            if any(not known.issuperset(bases) for _, _, bases in captured.surroundings):
+            known = {b for _, _, _, bases in alive for b in bases}
+            every = [bases & captured.used for _, _, bases in captured.surroundings]
+            if any(not known.issuperset(bases) for bases in every):
                 return True
-        stale = [(t, bases) for t, node, bases in alive if t.uop is not node]
+        stale = [found for found in alive if found[1].uop is not found[2]]
         if stale:
-            stale[0][0].realize(*[t for t, _ in stale[1:]])
+            stale[0][1].realize(*[t for _, t, _, _ in stale[1:]])
         if captured.splits != sharing.splits():
-            captured.splits = sharing.splits()
-            stale = [
-                (t, bases) for ref, _, bases in captured.surroundings if (t := ref()) is not None
-            ]
-        return any(_bases_of(t.uop) != bases for t, bases in stale)
+            captured.splits, stale = sharing.splits(), alive
+        for place, t, node, bases in stale:
+            if _bases_of(t.uop) != bases or _view_of(t.uop) is not _view_of(node):
+                return True
+            captured.surroundings[place] = (weakref.ref(t), t.uop, bases)
+        return any(bytes(buf.as_buffer()) != values for buf, values in captured.seen_values)
 
-    def _warn_of_frozen(
-        self, captured: list[tuple[int | str, Any]], now: list[tuple[int | str, Any]]
-    ) -> None:
-        if captured is now or len(captured) != len(now):
-            return
-        for (name, old), (_, new) in zip(captured, now):
-            if old is new or name in self._warned or same_plain(old, new):
+    def _changed_argument(self, captured: CapturedJit, call: CallInputs) -> str | None:
+        """The name of an argument, no tensor, that is not what it was. What stays frozen all the same is warned about."""
+        if [name for name, _ in captured.plain] != [name for name, _ in call.plain]:
+            return "which arguments it gets"
+        for (name, expected), (_, now) in zip(captured.plain, call.plain):
+            if is_same(expected, now):
                 continue
-            self._warned.add(name)
-            remedy = (
-                "pass its tensors in a tuple or a dict"
-                if isinstance(new, list)
-                else "pass a Tensor or a Variable"
-            )
-            warnings.warn(
-                f"{self._title()} was captured with another value of argument {name} ({type(new).__name__}), "
+            # drop-in: whole numbers and lists of tensors keep the value that they had at the capture
+            if type(now) is type(expected) is int:
+                remedy = "pass a Tensor or a Variable"
+            elif isinstance(now, list) and tensors_in(now):
+                remedy = "pass its tensors in a tuple or a dict"
+            else:
+                return f"argument {name}"
+            self._warn_once(
+                name,
+                f"{self._title()} was captured with another value of argument {name} ({type(now).__name__}), "
                 f"which the captured kernels keep using; {remedy}",
-                RuntimeWarning,
-                stacklevel=5,
             )
+        return None
+
+
+def _view_of(node: UOp) -> UOp:
+    """A node without reshapes of reshapes, and without those of a whole buffer."""
+    while node.op is Ops.RESHAPE:
+        node = node.src[0]
+    return node
 
 
 def _bases_of(node: UOp) -> set[Buffer]:

@@ -182,6 +182,17 @@ def _has_memory(tensor: Any) -> bool:
     return base.op is Ops.BUFFER and base.realized is not None
 
 
+def memory_of(node: UOp) -> frozenset[Buffer]:
+    """The bases of the buffers that a view looks into; none for what has no memory of its own."""
+    held = [u.realized for u in _base_nodes(node)]
+    return frozenset(b.base for h in held for b in getattr(h, "bufs", [h]))
+
+
+def is_pending(node: UOp) -> bool:
+    """Whether a node is yet to be computed: neither memory nor a constant."""
+    return node.base.op not in (Ops.BUFFER, Ops.CONST) and not memory_of(node)
+
+
 def _base_nodes(node: UOp) -> list[UOp]:
     """The buffers that a view looks into; none for constants and for memory that was never written."""
     if node.op is Ops.MULTI:
@@ -248,19 +259,6 @@ def _shown(form: tuple[UOp, tuple[UOp, ...], DType, str]) -> str:
     return f"{dtype} of shape {view.shape} on {device}{kind}"
 
 
-def same_plain(captured: Any, now: Any) -> bool:
-    """Whether an argument that is no tensor is what it was; plain data by value, objects by identity."""
-    if captured is now:
-        return True
-    if type(captured) is not type(now):
-        return False
-    if isinstance(now, (int, float, complex, str, bytes)):
-        return captured == now
-    if isinstance(now, list):
-        return len(captured) == len(now) and all(same_plain(a, b) for a, b in zip(captured, now))
-    return False
-
-
 # ---------------------------------------------------------------- results
 
 
@@ -316,6 +314,13 @@ class Outputs:
     def shared_memory(self) -> set[Buffer]:
         """The bases of memory that results share with somebody."""
         return {b.base for held in self.shared.values() for b in getattr(held, "bufs", [held])}
+
+    def memory(self) -> set[Buffer]:
+        """The bases of the memory of all results."""
+        found = set(self.shared_memory())
+        for slot in self.slots:
+            found |= memory_of(slot.node)
+        return found
 
     def rebuild(self, call: CallInputs) -> Any:
         """The result with new Tensor objects, so that what a caller does to one does not reach the next call."""

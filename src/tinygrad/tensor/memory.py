@@ -189,10 +189,13 @@ class MemoryMixin(TensorCore):
         >>> len(items), values
         (1, {})
         """
+        from tinygrad.engine.realize import current_capture
         from tinygrad.engine.schedule import complete_create_schedule_with_vars
 
         with graph_lock:
             roots = keep_old_values([t.uop for t in (self, *lst)])
+            if (capture := current_capture()) is not None:
+                capture.note_schedule(roots)
             together = UOp.sink(*roots)
 
             def visible(found: dict[UOp, UOp]) -> dict[UOp, UOp]:
@@ -426,7 +429,7 @@ class MemoryMixin(TensorCore):
             here = here.contiguous().realize()
         held = here.uop.base.buffer.ensure_allocated()
         if (capture := current_capture()) is not None:
-            capture.refuse_reading(held)
+            capture.note_reading(held)
         return held
 
     def _contents(self) -> memoryview:

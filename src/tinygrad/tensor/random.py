@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from typing import Self
+from typing import Any, Self
 
 from tinygrad.dtype import DTypeLike, dtypes, to_dtype
 from tinygrad.helpers import argfix, ceildiv, prod
@@ -77,9 +77,20 @@ class RandomMixin(TensorCore):
                 requires_grad=False,
             )
             counters[device] = cls([0], device=device, dtype=dtypes.uint32, requires_grad=False)
+            cls._state_of_surroundings(seeds[device], counters[device])
         counter = counters[device]
         counter.assign(counter + words)
         return counter - words
+
+    @staticmethod
+    def _state_of_surroundings(*tensors: Any) -> None:
+        """Tensors that a captured function uses but must not make again each time."""
+        from tinygrad.engine.realize import current_capture, not_recorded
+
+        if (capture := current_capture()) is not None:
+            with not_recorded():
+                tensors[0].realize(*tensors[1:])
+            capture.adopt(*tensors)
 
     @classmethod
     def _random_words(cls, count: int, device: str) -> Self:
