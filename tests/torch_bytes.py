@@ -60,14 +60,24 @@ class _Pickler(pickle._Pickler):
         if isinstance(obj, Reference):
             return obj.key
         if isinstance(obj, Storage):
-            return ("storage", obj.kind, obj.key, "cpu", obj.count, *obj.view)
+            view = obj.view if isinstance(obj.view, tuple) else (obj.view,)
+            return ("storage", obj.kind, obj.key, "cpu", obj.count, *view)
         return None
 
     def save(self, obj, save_persistent_id=True):
         if isinstance(obj, Global):
             self.write(b"c" + f"{obj.module}\n{obj.name}\n".encode())
         elif isinstance(obj, Call):
-            self.save_reduce(obj.func, obj.args, obj.state, None, iter(obj.pairs) or None, obj=obj)
+            self.save(obj.func)
+            self.save(obj.args)
+            self.write(pickle.REDUCE)
+            for key, value in obj.pairs:
+                self.save(key)
+                self.save(value)
+                self.write(pickle.SETITEM)
+            if obj.state is not None:
+                self.save(obj.state)
+                self.write(pickle.BUILD)
         else:
             super().save(obj, save_persistent_id)
 

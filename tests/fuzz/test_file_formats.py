@@ -1,7 +1,8 @@
 """Damaged model files: every parser gives an answer or a documented error, in little memory.
 
-Each round changes a valid file: bytes at random, whole fields of sizes and counts, cut or doubled parts.
-`ROUNDS=2000 SEED=7 pytest tests/fuzz/test_file_formats.py` runs more; a failure prints seed and format.
+Each round changes a valid file: bytes at random, whole fields of sizes and counts, cut or doubled parts; or it
+makes one that is right but for one value (`file_structures`), read under a limit of memory that the system
+enforces. `ROUNDS=2000 SEED=7 pytest tests/fuzz/test_file_formats.py` runs more; a failure prints seed and format.
 """
 
 import io
@@ -10,12 +11,14 @@ import pickle
 import random
 import resource
 import struct
+import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.fuzz import file_structures
 
 from tinygrad import Tensor
 from tinygrad.nn.onnx import OnnxPBParser, OnnxRunner
@@ -219,6 +222,57 @@ def test_damaged_files(name, tmp_path):
             raise AssertionError(f"{name}, seed {seed}: {error!r} for {changed!r}") from error
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 512 * 1024, f"{grown} KiB more for files of {len(data)} bytes"
+
+
+def read_in_little_memory(
+    names: list[str], seeds: range, folder: Path, most: int = 1 << 30
+) -> None:
+    """Reads files of each structure, with `most` bytes of address space more than there were before."""
+    # what is loaded for the first kernel counts for none of the files
+    Tensor([1.0]).add(1).numpy()
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + most
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    for name in names:
+        for seed in seeds:
+            data = file_structures.variant(name, seed)
+            try:
+                _parser_of(name)(data, folder)
+            except DOCUMENTED[name.split()[0]]:
+                pass
+            except Exception as error:
+                raise AssertionError(f"{name}, seed {seed}: {error!r}") from error
+
+
+def _parser_of(name: str):
+    return CASES["torch zip" if name == "torch tar" else name][1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/statm")
+def test_files_that_are_wrong_in_one_value(tmp_path):
+    names = list(file_structures.STRUCTURES)
+    seeds = range(FIRST, FIRST + ROUNDS * 2 // 3)
+    code = f"""
+from pathlib import Path
+from tests.fuzz.test_file_formats import read_in_little_memory
+read_in_little_memory({names}, {seeds}, Path({str(tmp_path)!r}))
+"""
+    root = Path(__file__).parents[2]
+    ran = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", file_structures.STRUCTURES)
+def test_most_structures_without_a_change_are_read(name, tmp_path):
+    """A generator whose files all fail at the first check would test nothing."""
+    read = 0
+    for seed in range(40):
+        try:
+            _parser_of(name)(file_structures.variant(name, seed), tmp_path)
+        except DOCUMENTED[name.split()[0]]:
+            continue
+        read += 1
+    assert read >= 3, f"{read} of 40"
 
 
 def test_pickles_run_nothing():

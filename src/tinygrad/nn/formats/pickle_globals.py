@@ -9,6 +9,7 @@ standard library (`os.system`, `builtins.eval`) has no business in a checkpoint 
 from __future__ import annotations
 
 import collections
+import math
 import pickle
 import sys
 from typing import Any, NamedTuple
@@ -118,7 +119,15 @@ class _Array(np.ndarray):
         _, shape, kind, is_fortran, data = state
         if not isinstance(kind, _ArrayKind) or not isinstance(data, (bytes, str)):
             raise pickle.UnpicklingError("a NumPy array holds something else than numbers")
-        super().__setstate__((1, tuple(shape), kind.made(), bool(is_fortran), _bytes(data)))  # type: ignore[arg-type]
+        made, content = kind.made(), _bytes(data)
+        if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
+            raise pickle.UnpicklingError(f"a NumPy array has the shape {shape!r}")
+        # NumPy allocates for the shape before it looks at the bytes
+        if len(content) != math.prod(shape) * made.itemsize:
+            raise pickle.UnpicklingError(
+                f"a NumPy array of shape {shape} and {made} has {len(content)} bytes"
+            )
+        super().__setstate__((1, shape, made, bool(is_fortran), content))  # type: ignore[arg-type]
 
 
 def _array(*_: Any) -> np.ndarray:

@@ -266,6 +266,13 @@ def _next_storage(t: Tensor, stream: TensorIO, kind: Kind, key: str) -> Tensor:
     return _elements(t[start:end], kind.dtype or dtypes.uint8)
 
 
+def _entry(value: Any, count: int) -> tuple[Any, ...]:
+    """The parts of an entry of the tar container. Raises pickle.UnpicklingError for another number of them."""
+    if not isinstance(value, tuple) or len(value) != count:
+        raise pickle.UnpicklingError(f"expected an entry of {count}, got {str(value)[:200]}")
+    return value
+
+
 def _load_tar(t: Tensor) -> Any:
     files = tar_extract(t)
     missing = {"storages", "tensors", "pickle"} - files.keys()
@@ -274,19 +281,18 @@ def _load_tar(t: Tensor) -> Any:
     ready: dict[Any, Tensor] = {}
     stream = TensorIO(files["storages"])
     for _ in range(_plain(stream)):
-        key, _, kind = _plain(stream)
+        key, _, kind = _entry(_plain(stream), 3)
         if not isinstance(kind, Kind):
             raise pickle.UnpicklingError(f"storage {key!r} is of {kind!r}")
         ready[key] = _next_storage(files["storages"], stream, kind, key)
     # views of storages: (key, key of the whole, offset, size)
-    for key, root, offset, count in (
-        _plain(stream) if stream.tell() < len(files["storages"]) else []
-    ):
+    for view in _plain(stream) if stream.tell() < len(files["storages"]) else []:
+        key, root, offset, count = _entry(view, 4)
         ready[key] = strided(ready[root], offset, (count,), (1,))
     tensors: dict[Any, Tensor] = {}
     stream = TensorIO(files["tensors"])
     for _ in range(_plain(stream)):
-        key, storage_key, _ = _plain(stream)
+        key, storage_key, _ = _entry(_plain(stream), 3)
         (rank,) = struct.unpack("<ixxxx", _exactly(stream, 8))
         if not 0 <= rank <= _MAX_RANK:
             raise ValueError(f"tensor {key!r} has {rank} axes")
