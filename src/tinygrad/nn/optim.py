@@ -239,11 +239,11 @@ class LARS(Optimizer):
         deltas = []
         for i, (param, grad) in enumerate(zip(params, grads)):
             p, g = param.detach(), grad
-            scale = self._rate(p) * self._trust(p, g)
+            rate, trust = self._rate(p), self._trust(p, g)
             if self.pre_wd and self.wd > 0:
                 g = g + self.wd * p
             if self.classic:
-                g = g * scale
+                g = g * trust * rate
             if self.momentum:
                 speed = self.b[i]
                 speed.assign((self.momentum * speed + _beside(g, speed)).cast(speed.dtype))
@@ -255,9 +255,9 @@ class LARS(Optimizer):
                     .reshape(g.shape)
                 )
             if not self.classic:
-                g = g * scale
+                g = g * trust * rate
             if not self.pre_wd and self.wd > 0:
-                g = g + self.wd * self._rate(p) * p
+                g = g + self.wd * rate * p
             deltas.append(g)
         return deltas, list(self.b)
 
@@ -323,9 +323,8 @@ class LAMB(Optimizer):
             up = _beside(mean / (spread + self.eps), p)
             if self.wd:
                 up = up + self.wd * p
-            scale = self._rate(p)
             if not self.adam:
                 size, length = p.square().sum().sqrt(), up.square().sum().sqrt()
-                scale = scale * ((size > 0) & (length > 0)).where(size / length, 1.0)
-            deltas.append(scale * up)
+                up = up * ((size > 0) & (length > 0)).where(size / length, 1.0)
+            deltas.append(self._rate(p) * up)
         return deltas, [self.b1_t, self.b2_t, *self.m, *self.v]

@@ -35,9 +35,9 @@ from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 MAX_REREAD_BUFFERS = 3
 # Arithmetic (operations times readers) up to which a proposal without reductions is recomputed.
 MAX_RECOMPUTED_ALUS = 2000
-# Additions up to which a reduction to a single element is repeated rather than launched: a launch
-# costs more than that.
-MAX_REPEATED_REDUCTION = 512
+# Elements up to which what is computed from reductions to a scalar is repeated in every kernel that
+# reads it, once before its loops. Longer reductions were split, and end with fewer.
+MAX_REPEATED_REDUCTION = 1 << 16
 
 
 def upper_bound(size) -> int:
@@ -101,7 +101,15 @@ class Store:
 
 
 def count_alus(value: UOp) -> int:
-    return sum(1 for u in value.toposort() if u.op in GroupOp.ALU and u.dtype != dtypes.index)
+    """Operations on elements; where in memory these are is computed once for many of them."""
+    counted, stack = {value}, [value]
+    while stack:
+        u = stack.pop()
+        sources = u.src[:1] if u.op is Ops.INDEX else u.src
+        new = [s for s in dict.fromkeys(sources) if s not in counted]
+        counted.update(new)
+        stack += new
+    return sum(1 for u in counted if u.op in GroupOp.ALU and u.dtype != dtypes.index)
 
 
 def memory_reads(value: UOp) -> list[UOp]:
@@ -404,19 +412,35 @@ def worth_storing(stage: Stage, value: UOp, reads: list[Read]) -> bool:
     if not reads:
         return False
     nodes = value.toposort()
-    reductions = [u for u in nodes if u.op is Ops.REDUCE]
-    if reductions:
-        return not repeats_little(stage, reductions, reads)
     buffers = {u.src[0] for u in nodes if reads_memory(u)}
     if len(buffers) > MAX_REREAD_BUFFERS:
         return True
+    if any(u.op is Ops.REDUCE for u in nodes):
+        repeated, once = reductions_of(value)
+        # drop-in: a tensor of one element that has axes is stored, users count a kernel of its own
+        has_one = all(loop.op is not Ops.RANGE for loop in stage.body.indices)
+        if repeated or (has_one and stage.body.indices):
+            return True
+        if sum(steps_of(u) for u in once) > MAX_REPEATED_REDUCTION:
+            return True
     return count_alus(value) * len(reads) > MAX_RECOMPUTED_ALUS
 
 
-def repeats_little(stage: Stage, reductions: list[UOp], reads: list[Read]) -> bool:
-    """Whether a scalar is reduced from so little that repeating it beats a launch."""
-    if stage.body.indices:
-        return False
-    work = sum(prod(upper_bound(loop.src[0]) for loop in u.src[1:]) for u in reductions)
-    times = sum(prod(upper_bound(loop.src[0]) for loop in read.repeated) for read in reads)
-    return work * times <= MAX_REPEATED_REDUCTION
+def reductions_of(value: UOp) -> tuple[list[UOp], list[UOp]]:
+    """The outermost reductions of a value: those for each of its elements, and those to a scalar."""
+    repeated, once, seen, stack = [], [], {value}, [value]
+    while stack:
+        u = stack.pop()
+        if u.op is Ops.REDUCE:
+            (repeated if u.ranges else once).append(u)
+            continue
+        new = [s for s in dict.fromkeys(u.src) if s not in seen]
+        seen.update(new)
+        stack += new
+    return repeated, once
+
+
+def steps_of(scalar: UOp) -> int:
+    """Elements that a reduction to a scalar looks at, at most."""
+    loops = [u for u in scalar.toposort() if u.op is Ops.RANGE]
+    return prod(upper_bound(loop.src[0]) for loop in loops)

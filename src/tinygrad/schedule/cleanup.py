@@ -62,8 +62,13 @@ def fold_reduce(reduce: UOp) -> UOp | None:
     return reduce.replace(arg=(op, kept)) if kept else source
 
 
-def pull_expand(u: UOp, expand: UOp) -> UOp:
-    """f(expand(x)) -> expand(f(x)): the smaller computation."""
+def pull_expand(u: UOp, expand: UOp) -> UOp | None:
+    """f(expand(x)) -> expand(f(x)): the smaller computation.
+
+    Of a single element it is done once before the loops anyway.
+    """
+    if all(is_one(size) for size in expand.src[0].shape):
+        return None
     return expand.replace(dtype=u.dtype, src=(u.replace(src=(expand.src[0],)), *expand.src[1:]))
 
 

@@ -13,6 +13,7 @@ import time
 from typing import Any, Self
 
 from tinygrad.dtype import DTypeLike, dtypes, to_dtype
+from tinygrad.engine.realize import current_capture
 from tinygrad.helpers import argfix, ceildiv, prod
 from tinygrad.tensor.core import TensorCore, canonical_devices
 from tinygrad.tensor.creation import checked_shape
@@ -76,8 +77,12 @@ class RandomMixin(TensorCore):
                 dtype=dtypes.uint32,
                 requires_grad=False,
             )
-            counters[device] = cls([0], device=device, dtype=dtypes.uint32, requires_grad=False)
+            # in a capture the counter has to be moved on by what is replayed
+            first = 0 if current_capture() is not None else words & 0xFFFFFFFF
+            counters[device] = cls([first], device=device, dtype=dtypes.uint32, requires_grad=False)
             cls._state_of_surroundings(seeds[device], counters[device])
+            if first:
+                return counters[device] - words
         counter = counters[device]
         counter.assign(counter + words)
         return counter - words

@@ -26,6 +26,8 @@ from tinygrad.uop.ops import Ops, UOp, sint
 
 # a scan over a longer axis is done in blocks of this length
 _SCAN_BLOCK = 256
+# the ends of so many blocks are scanned at once: less work than the blocks themselves, and no further kernels
+_MOST_BLOCKS = 16 * _SCAN_BLOCK
 Axis = int | Sequence[int] | None
 
 
@@ -290,7 +292,8 @@ class ReduceMixin(TensorCore):
         keep = (None,) * (self.ndim - 1)
         padded = last.pad(keep + ((0, blocks * _SCAN_BLOCK - length),), value=neutral)
         inner = padded.unflatten(-1, (blocks, _SCAN_BLOCK))._scan_direct(self.ndim, op)
-        ends = inner[..., -1]._scan(-1, op)
+        ends = inner[..., -1]
+        ends = ends._scan(-1, op) if blocks > _MOST_BLOCKS else ends._scan_direct(self.ndim - 1, op)
         before = ends.pad(keep + ((1, 0),), value=neutral).shrink(keep + ((0, blocks),))
         joined = {Ops.ADD: inner.add, Ops.MUL: inner.mul, Ops.MAX: inner.maximum}[op](
             before.unsqueeze(-1)

@@ -173,11 +173,21 @@ def _spell_out_selects(v: KernelView) -> bool:
 
 def _work(v: KernelView) -> float:
     """Vector operations of the whole kernel, roughly."""
-    iterations = 1
+    outputs, reduced = 1, 1
     for r in v.k.rngs:
         # a symbolic loop is counted at its longest
-        iterations *= _size(r) or max(1, int(r.vmax) + 1)
-    return iterations * max(1, v.alu_count, len(v.accesses)) / v.lanes
+        size = _size(r) or max(1, int(r.vmax) + 1)
+        if axis_type(r) is AxisType.REDUCE:
+            reduced *= size
+        else:
+            outputs *= size
+    steps = outputs * reduced if _moving_outputs(v) or not v.outputs else outputs + reduced
+    return steps * max(1, v.alu_count, len(v.accesses)) / v.lanes
+
+
+def _moving_outputs(v: KernelView) -> list[UOp]:
+    """The output axes for whose every step the reduce is another one; elsewhere it is done once, before the loop."""
+    return [r for r in v.outputs if any(a.stride(r) != 0 for a in v.body)]
 
 
 # *** no reduce, or one that offers no tile ***
@@ -424,8 +434,9 @@ def _tile_along_reduce(v: KernelView) -> bool:
     if not usable or any(u.arg is Ops.MUL for u in v.k.reduceops):
         return False
     lane_axis = max(usable, key=_size)
+    moving = _moving_outputs(v)
     rows = sorted(
-        (r for r in v.outputs if _independent_loads(v, r)), key=lambda r: -_independent_loads(v, r)
+        (r for r in moving if _independent_loads(v, r)), key=lambda r: -_independent_loads(v, r)
     )[:2]
     shape = _dot_tile(v, rows)
     accumulators = 1
@@ -434,6 +445,9 @@ def _tile_along_reduce(v: KernelView) -> bool:
     vectors = 1
     while accumulators * vectors < 2 * _LATENCY and 2 * vectors * v.lanes <= _size(lane_axis):
         vectors *= 2
+    if v.outputs and not moving:
+        # leaves room for the lanes of the outputs
+        vectors = min(vectors, _LATENCY)
     amount = vectors * v.lanes
     if amount > _size(lane_axis):
         amount = _size(lane_axis)
@@ -442,6 +456,11 @@ def _tile_along_reduce(v: KernelView) -> bool:
     for r, n in zip(rows, shape):
         if n > 1:
             v.apply(OptOps.UPCAST, r, n)
+    if v.outputs and not moving:
+        # one result of the reduce serves every output: what follows it is elementwise
+        axis = _lane_axis(v)
+        if axis is not None:
+            v.apply(OptOps.UPCAST, axis, min(v.lanes, _size(axis)))
     return True
 
 
