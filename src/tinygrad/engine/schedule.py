@@ -131,12 +131,11 @@ def _buffer_nodes(kernel: UOp) -> list[UOp]:
 
 
 def _without_versions(u: UOp) -> UOp:
-    versions = (
-        {a: a.buf_uop for a in u.toposort() if a.op is Ops.AFTER}
-        if u.op is not Ops.BUFFER
-        else None
-    )
-    return u.substitute(versions) if versions else u
+    while u.op is Ops.AFTER:
+        u = u.src[0]
+    if u.op in (Ops.MSTACK, Ops.MSELECT):
+        return u.replace(src=tuple(_without_versions(part) for part in u.src))
+    return u
 
 
 def _without_places(ast: UOp) -> UOp:

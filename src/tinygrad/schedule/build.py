@@ -347,9 +347,12 @@ class Build:
         return again
 
     def _next_version(self, token: UOp) -> UOp:
-        """What the memory will be after it is written; differs from every other version."""
+        """What the memory will be after it is written; differs from every other version.
+
+        It does not contain the version before, so that a value stays small after many writes.
+        """
         self._versions += 1
-        return token.after(UOp(Ops.NOOP, arg=("version", self._versions)))
+        return buffer_of(token).after(UOp(Ops.NOOP, arg=("version", self._versions)))
 
     def _store_assign(self, u: UOp, stage: Stage) -> None:
         value = simplify_value(self._source(u, stage.body, 1))
@@ -368,7 +371,7 @@ class Build:
         reads = self.demand.reads[u].values()
         exprs = {}
         for read in reads:
-            indices, inside = trace_target(u.src[0], read.indices)
+            indices, inside = trace_target(self.demand.targets[u][0], read.indices)
             exists = conjunction([c for c in (read.exists, inside) if c is not None])
             exprs[read.key] = written.read(u.dtype, indices, exists)
         self.exprs[u] = exprs

@@ -93,13 +93,17 @@ def split_views(u: UOp, kinds: Collection[Ops] = VIEW_OPS) -> tuple[list[UOp], U
     return views, u
 
 
-def split_target(target: UOp) -> tuple[list[UOp], UOp]:
-    """As `split_views`, down to what is overwritten in the end: also through other assignments."""
-    views, base = split_views(target)
-    while base.op is Ops.ASSIGN:
-        below, base = split_views(base.src[0])
-        views += below
-    return views, base
+def assign_targets(order: list[UOp]) -> dict[UOp, tuple[list[UOp], UOp]]:
+    """For every assignment the views of what it overwrites, and that: also through other assignments."""
+    targets: dict[UOp, tuple[list[UOp], UOp]] = {}
+    for u in order:
+        if u.op is Ops.ASSIGN:
+            views, base = split_views(u.src[0])
+            if base in targets:
+                below, base = targets[base]
+                views = views + below
+            targets[u] = views, base
+    return targets
 
 
 ReadKey = tuple[Indices, UOp | None]
@@ -166,8 +170,8 @@ class Demand:
         self.forced: dict[UOp, None] = dict.fromkeys(outputs)
         self.in_memory: set[UOp] = set()  # used as a whole by something that can't compute it
         self.reordering = reordering_assigns(self.order)
-        assigns = [u for u in self.order if u.op is Ops.ASSIGN]
-        self.overwritten = {split_target(u.src[0])[1] for u in assigns}
+        self.targets = assign_targets(self.order)
+        self.overwritten = {base for _, base in self.targets.values()}
         self._range_count = 0
         for u in reversed(self.order):
             self._visit(u)
@@ -236,7 +240,7 @@ class Demand:
         body = Read(self.new_loops(target.shape))
         body.sources = (((), None), self.ask(value, *body.key, {}))
         stage = Stage(u, True, body)
-        stage.target, stage.target_exists = trace_target(target, body.indices)
+        stage.target, stage.target_exists = trace_target(self.targets[u][0], body.indices)
         self.stages[u] = stage
         self._use_as_memory((target,))
 
@@ -307,10 +311,10 @@ def reordering_assigns(order: list[UOp]) -> set[UOp]:
     return {u for u in assigns if reordered[u.src[1]] & bit[view_base(u.src[0])]}
 
 
-def trace_target(target: UOp, indices: Indices) -> tuple[Indices, UOp | None]:
+def trace_target(views: list[UOp], indices: Indices) -> tuple[Indices, UOp | None]:
     """Where an element of an assignment's target is in what is overwritten, and if it is there."""
     conditions: list[UOp] = []
-    for view in split_target(target)[0]:
+    for view in views:
         if view.op in GroupOp.Movement:
             indices, exists = trace_movement(view.op, view.src[0].shape, view.marg, indices)
             conditions += [] if exists is None else [exists]

@@ -20,7 +20,6 @@ from tinygrad.schedule.demand import (
     Demand,
     data_sources,
     put_views,
-    split_target,
     split_views,
     view_base,
 )
@@ -205,6 +204,7 @@ class Replacement:
     def __init__(self, schedule: Schedule):
         self.build = schedule.build
         self.emit = schedule.emit
+        self.targets = schedule.demand.targets
 
     def of(self, u: UOp) -> UOp | None:
         """Views are put on top of what their base becomes; None: nothing is known about it."""
@@ -239,7 +239,7 @@ class Replacement:
 
     def _of_assign(self, u: UOp, memory: Memory) -> UOp:
         """The overwritten view, on the new version of its base."""
-        views, target = split_target(u.src[0])
+        views, target = self.targets[u]
         return put_views(self._as_view(target.shape, memory), views)
 
 
