@@ -17,13 +17,14 @@ _ARM = ("aarch64", "arm64")
 
 @dataclass(frozen=True)
 class Host:
-    """`vector_bytes` and `vector_registers` of the widest vectors, and whether fma is one instruction."""
+    """`vector_bytes` and `vector_registers` of the widest vectors, whether fma is one instruction, and so a masked access."""
 
     machine: str
     features: frozenset[str]
     vector_bytes: int
     vector_registers: int
     has_fma: bool
+    has_masks: bool
 
 
 def _cpu_flags() -> frozenset[str]:
@@ -40,14 +41,14 @@ def _cpu_flags() -> frozenset[str]:
 
 def _describe(machine: str, flags: frozenset[str]) -> Host:
     if machine in _ARM:
-        return Host(machine, flags, 16, 32, True)
+        return Host(machine, flags, 16, 32, True, False)
     if machine in _X86:
         fma = "fma" in flags
         if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
-            return Host(machine, flags, 64, 32, fma)
+            return Host(machine, flags, 64, 32, fma, True)
         if "avx2" in flags:
-            return Host(machine, flags, 32, 16, fma)
-    return Host(machine, flags, 16, 16, False)
+            return Host(machine, flags, 32, 16, fma, True)
+    return Host(machine, flags, 16, 16, False, False)
 
 
 @functools.cache

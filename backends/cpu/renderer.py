@@ -230,6 +230,7 @@ class ClangRenderer(CStyleLanguage):
     extra_matcher = host_matcher
     vector_bytes = host().vector_bytes
     vector_registers = host().vector_registers
+    masked_lanes = host().has_masks
 
     def __init__(self):
         super().__init__()
@@ -320,6 +321,7 @@ class CPULLVMRenderer(LLVMRenderer):
     extra_matcher = host_matcher
     vector_bytes = host().vector_bytes
     vector_registers = host().vector_registers
+    masked_lanes = host().has_masks
     code_for_op = {
         op: code
         for op, code in LLVMRenderer.code_for_op.items()

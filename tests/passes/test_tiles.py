@@ -1,8 +1,13 @@
-"""How many bodies the register tiles of well-known kernels need: tails are copies, and copies cost compile time."""
+"""Register tiles: how many bodies those of well-known kernels need (tails are copies, and copies cost compile time), and that
+their masked and picked lanes are right and touch no foreign memory."""
 
+import ctypes
+import mmap
+
+import numpy as np
 import pytest
 
-from tinygrad import Device, Tensor
+from tinygrad import Device, Tensor, dtypes
 from tinygrad.engine.realize import get_program
 from tinygrad.uop.ops import Ops
 
@@ -41,3 +46,63 @@ needs_wide = pytest.mark.skipif(
 )
 def test_bodies(out, most):
     assert 0 < multiply_adds(out()) <= most
+
+
+def at_the_end_of_a_page(values: np.ndarray) -> Tensor:
+    """A tensor of memory behind which nothing may be read: one element further is another page, which is closed."""
+    page = mmap.PAGESIZE
+    room = -(-values.nbytes // page) * page
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    start = libc.mmap(None, room + page, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    assert libc.mprotect(ctypes.c_void_p(start + room), page, 0) == 0
+    first = start + room - values.nbytes
+    ctypes.memmove(first, values.ctypes.data, values.nbytes)
+    return Tensor.from_blob(first, values.shape, dtype=dtypes.float32, device="CPU")
+
+
+def convolved(x: np.ndarray, w: np.ndarray, stride: int, padding: int) -> np.ndarray:
+    p, size = padding, w.shape[-1]
+    out = (x.shape[-1] + 2 * p - size) // stride + 1
+    x = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)))
+    want = np.zeros((x.shape[0], w.shape[0], out, out))
+    for i in range(size):
+        for j in range(size):
+            rows = slice(i, i + (out - 1) * stride + 1, stride)
+            columns = slice(j, j + (out - 1) * stride + 1, stride)
+            want += np.einsum("bchw,oc->bohw", x[:, :, rows, columns], w[:, :, i, j])
+    return want
+
+
+# odd widths are rounded up to registers with masks; strides 2 and 4 pick lanes from whole vectors
+@pytest.mark.parametrize("width", [3, 5, 7, 13, 14, 15, 28, 33])
+@pytest.mark.parametrize(
+    "stride, size, padding",
+    [(1, 3, 1), (2, 3, 1), (2, 1, 0), (2, 3, 0), (4, 3, 1), (2, 7, 3), (3, 3, 1)],
+)
+def test_convolutions_stay_inside_their_memory(width, stride, size, padding):
+    draw = np.random.default_rng(width)
+    x = draw.integers(-4, 5, (2, 3, width, width)).astype(np.float32)
+    w = draw.integers(-4, 5, (18, 3, size, size)).astype(np.float32)
+    got = at_the_end_of_a_page(x).conv2d(at_the_end_of_a_page(w), stride=stride, padding=padding)
+    np.testing.assert_array_equal(got.numpy(), convolved(x, w, stride, padding))
+
+
+@pytest.mark.parametrize("rows, lanes", [(1, 14), (5, 7), (12, 13), (33, 77), (16, 30)])
+def test_odd_products(rows, lanes):
+    draw = np.random.default_rng(rows)
+    a = draw.integers(-4, 5, (rows, 9)).astype(np.float32)
+    b = draw.integers(-4, 5, (9, lanes)).astype(np.float32)
+    out = Tensor.full((rows * lanes + 5,), 7.0).contiguous().realize()
+    out[: rows * lanes].assign((at_the_end_of_a_page(a) @ at_the_end_of_a_page(b)).flatten())
+    np.testing.assert_array_equal(out.numpy()[:-5], (a @ b).ravel())
+    # what lies behind the last lane is nobody's to write
+    np.testing.assert_array_equal(out.numpy()[-5:], np.full(5, 7, np.float32))
+
+
+@needs_wide
+@pytest.mark.parametrize("width, most", [(14, 32), (7, 32)])
+def test_odd_widths_are_one_register(width, most):
+    x, w = Tensor.empty(4, 128, width, width), Tensor.empty(128, 128, 1, 1)
+    assert 0 < multiply_adds(x.conv2d(w)) <= most

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 _ANY_SIZE = (2**31 - 1,) * 3
+# strides along a vector whose lanes are picked from that many whole vectors
+PICKED_STRIDES = (2, 4)
 
 
 class PlainTarget:
@@ -29,6 +31,7 @@ class PlainTarget:
     code_for_op: dict = {}
     vector_bytes = 0
     vector_registers = 16
+    masked_lanes = False
     threads = 1
 
 

@@ -179,7 +179,8 @@ class Renderer:
     a launch. `code_for_op` holds the ops the target has; others are decomposed. `pre_matcher` and
     `extra_matcher` are rewrite rules of this target, applied before and after decomposition.
     `vector_bytes` is the width of a native vector register (0: vectors are not values of their
-    own), `vector_registers` how many of them a kernel may hold live.
+    own), `vector_registers` how many of them a kernel may hold live, `masked_lanes` whether loads and
+    stores of 4 and 8 byte lanes take a mask at no cost.
     """
 
     # who and what
@@ -192,6 +193,7 @@ class Renderer:
     # the machine
     vector_bytes: int = 0
     vector_registers: int = 16
+    masked_lanes: bool = False
     supports_float4: bool = True
     tensor_cores: list = []
     # a launch

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tinygrad.codegen.late.scopes import Axis, axis_of
-from tinygrad.codegen.target import native_lanes
+from tinygrad.codegen.target import PICKED_STRIDES, native_lanes
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import UOp
 
@@ -136,32 +136,52 @@ class AccessPlan:
     def _deinterleaved(self) -> list[UOp] | None:
         """Blocks of a load with stride 2 or 4: whole vectors are loaded, and lanes picked.
 
-        A block's loads start where the last one ends with the last lane, so that nothing beyond the
-        lanes' own addresses is read.
+        A block's last vector ends with its last lane, so that nothing beyond the lanes' own addresses is read. Lanes that are
+        not picked, or that a gate switches off, are masked.
         """
         native = native_lanes(self.lanes.ren, self.u.dtype.itemsize)
-        # the largest power of two that fills whole blocks
-        step, side = self.stride, min(native, self.count & -self.count)
-        if step not in (2, 4) or self.gated_by_lane or side < 2 * step:
+        step = self.stride
+        if step not in PICKED_STRIDES or native < 2 * step or self.count < 2:
             return None
-        wide = self.u.dtype.vec(side)
+        if self.gated_by_lane and not getattr(self.lanes.ren, "masked_lanes", False):
+            return None
         blocks: list[UOp] = []
-        for block in range(0, self.count, side):
-            starts = [g * side for g in range(step - 1)] + [(side - 1) * (step - 1)]
-            loads = []
-            for start in starts:
-                offset = block * step + start
-                address = self._address(
-                    self.base + offset if offset else self.base, self.gate, side
-                )
-                loads.append(UOp(Ops.LOAD, wide, (address,), self.u.arg))
-            order = []
-            for lane in range(side):
-                group = lane * step // side
-                order.append(group * side + lane * step - starts[group])
-            both = UOp(Ops.CAT, self.u.dtype.vec(side * step), tuple(loads))
-            blocks.append(both.gep(tuple(order)))
+        for first in range(0, self.count, native):
+            blocks.append(self._picked(first, min(native, self.count - first), step, native))
         return blocks
+
+    def _picked(self, first: int, lanes: int, step: int, native: int) -> UOp:
+        """Lanes `first .. first+lanes-1` of a load with stride `step`."""
+        span = (lanes - 1) * step + 1
+        side = min(native, 1 << (span.bit_length() - 1))
+        starts = [min(low, span - side) for low in range(0, span, side)]
+        wide = self.u.dtype.vec(side)
+        loads = []
+        for start in starts:
+            offset = first * step + start
+            gate = self._spread_gate(first, lanes, step, range(start, start + side))
+            address = self._address(self.base + offset if offset else self.base, gate, side)
+            loads.append(UOp(Ops.LOAD, wide, (address,), self.u.arg))
+        # vectors are joined in pairs, so their number is a power of two
+        loads += [loads[-1]] * ((1 << (len(loads) - 1).bit_length()) - len(loads))
+        order = []
+        for place in range(0, span, step):
+            group = min(place // side, len(starts) - 1)
+            order.append(group * side + place - starts[group])
+        both = loads[0]
+        if len(loads) > 1:
+            both = UOp(Ops.CAT, self.u.dtype.vec(side * len(loads)), tuple(loads))
+        return both.gep(tuple(order)) if lanes > 1 else both.gep(order[0])
+
+    def _spread_gate(self, first: int, lanes: int, step: int, places: range) -> UOp | None:
+        """The gate for whole vectors: a lane's own where it is picked, False between."""
+        if self.gate is None or not self.gated_by_lane:
+            return self.gate
+        own = lane_slice(self.gate, first, lanes)
+        if lanes == 1:
+            own = own.broadcast(1)
+        both = UOp(Ops.CAT, own.dtype.scalar().vec(2 * lanes), (own, own.const_like(False)))
+        return both.gep(tuple(p // step if p % step == 0 else lanes for p in places))
 
     def store(self, operands: list[Tile]) -> list[UOp]:
         """The stores that write every lane."""

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 from tinygrad.codegen.late.accesses import AccessPlan, TransposedLoad, linear_in
 from tinygrad.codegen.late.accumulate import RegisterNames, accumulate, across_lanes, balanced
 from tinygrad.codegen.late.memory import address_parts
+from tinygrad.codegen.late.padding import pad_vector_axes
 from tinygrad.codegen.late.scopes import Axis, Scopes, axis_of
-from tinygrad.codegen.target import native_lanes
+from tinygrad.codegen.target import PICKED_STRIDES, native_lanes
 from tinygrad.dtype import PtrDType, dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.ops import AxisType, UOp
@@ -31,8 +32,6 @@ from tinygrad.uop.ops import AxisType, UOp
 # accumulators that hide the latency of an addition, and how many results are nearly as good
 _PARALLEL_ACCUMULATORS = 8
 _ENOUGH_RESULTS = 4
-# strides whose lanes are picked from whole vectors
-_PICKED_STRIDES = (2, 4)
 _STRUCTURAL = {Ops.SINK, Ops.GROUP, Ops.BARRIER, Ops.END}
 
 
@@ -91,7 +90,7 @@ def choose_vector_axes(scopes: Scopes, forbidden: int) -> set[UOp]:
                 stride = 0 if found is None else found[1]
                 if abs(stride) == 1:
                     points[r] += 2 * weight
-                elif stride not in _PICKED_STRIDES:
+                elif stride not in PICKED_STRIDES:
                     points[r] -= weight
     masks = set(scopes.mask.values())
     chosen: set[UOp] = set()
@@ -107,7 +106,7 @@ def choose_vector_axes(scopes: Scopes, forbidden: int) -> set[UOp]:
 class LaneExpander:
     """Expands one kernel; `expand` gives the new sink."""
 
-    def __init__(self, sink: UOp, ren: Any):
+    def __init__(self, sink: UOp, ren: Any, vector_axes: set[UOp] | None = None):
         self.sink = sink
         self.ren = ren
         self.scopes = Scopes(sink)
@@ -120,8 +119,10 @@ class LaneExpander:
             if u.op in (Ops.UNROLL, Ops.CONTRACT):
                 self.size.update(u.arg)
         wide = getattr(ren, "vector_bytes", 0) > 0
-        chosen = choose_vector_axes(self.scopes, self._scalar_only())
-        self.vector_axes = chosen if wide or ren.supports_float4 else set()
+        if vector_axes is None:
+            chosen = choose_vector_axes(self.scopes, self._scalar_only())
+            vector_axes = chosen if wide or ren.supports_float4 else set()
+        self.vector_axes = vector_axes
         self.wide = wide
         self.tiles: dict[UOp, Tile] = {}
         self.positions: dict[tuple, list[int]] = {}
@@ -154,6 +155,20 @@ class LaneExpander:
     def is_copied(self, r: UOp) -> bool:
         """Whether `r` is a lane range that becomes copies."""
         return is_lane_range(r) and r not in self.vector_axes
+
+    def padded(self) -> LaneExpander:
+        """The expander of the kernel with vector axes rounded up to registers; itself where none is."""
+        sink, axes = pad_vector_axes(
+            self.sink, self.scopes, self.vector_axes, self._masked_stride, self.ren
+        )
+        return self if sink is self.sink else LaneExpander(sink, self.ren, axes)
+
+    def _masked_stride(self, idx: UOp, r: UOp) -> int | None:
+        """The stride of an index along `r` where an access along it takes a mask as a vector, else None."""
+        if not self.scopes.mask[idx] & self.scopes.bit[r]:
+            return 0
+        found = linear_in(idx, r, self.scopes)
+        return found[1] if found is not None and found[1] in (1, *PICKED_STRIDES) else None
 
     def expand(self) -> UOp:
         """The sink without lane ranges and without REDUCE."""
@@ -411,5 +426,5 @@ def expand_lanes(sink: UOp, ren: Any) -> UOp:
     """`sink` without UPCAST and UNROLL ranges and without REDUCE."""
     wanted = (Ops.REDUCE, Ops.CONTRACT, Ops.UNROLL)
     if any(u.op in wanted or is_lane_range(u) for u in sink.toposort()):
-        return LaneExpander(sink, ren).expand()
+        return LaneExpander(sink, ren).padded().expand()
     return sink

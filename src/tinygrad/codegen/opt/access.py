@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tinygrad.codegen.target import PICKED_STRIDES
 from tinygrad.dtype import PtrDType
 from tinygrad.uop.ops import Ops, UOp
 
@@ -51,6 +52,14 @@ class Access:
     def friendly(self, rng: UOp) -> bool:
         """Along this axis a vector of lanes is one vector access or one value for all lanes."""
         return self.stride(rng) in (0, 1)
+
+    def picked(self, rng: UOp) -> bool:
+        """Along this axis a vector of lanes is picked from a few whole vectors."""
+        return self.stride(rng) in PICKED_STRIDES
+
+    def walks(self, rng: UOp) -> bool:
+        """Along this axis lanes differ and come by whole vectors."""
+        return self.stride(rng) in (1, *PICKED_STRIDES)
 
 
 def accesses_of(ast: UOp) -> list[Access]:

@@ -29,7 +29,7 @@ _WORTH_THREADS = 3000
 _WORTH_SPELLING_OUT = 3
 _LONGEST_SPELLED_OUT = 8
 _MOST_SPELLED_OUT = 64
-_MOST_ROWS = 14
+_MOST_ROWS = 16
 _MOST_VECTORS = 4
 # what one more body (tails have bodies of their own) may save: below this it costs more in code than it gains
 _WORTH_A_BODY = 0.015
@@ -273,23 +273,28 @@ def _vectors(lanes: int, width: int) -> float:
     return whole + (0.5 if rest <= width // 2 and width >= 16 else 1.0)
 
 
-def _tile_cost(rows: int, lanes: int, width: int) -> float:
-    """Slots for one step of the reduce over one tile: arithmetic, latency, or loads, whichever is longest."""
+def _tile_cost(rows: int, lanes: int, width: int, pick: int) -> float:
+    """Slots for one step of the reduce over one tile: arithmetic, latency, or loads, whichever is longest.
+
+    `pick`: the stride of the lanes in memory. Above 1, as many vectors are loaded and joined by shuffles.
+    """
     vectors = _vectors(lanes, width)
-    return max(rows * vectors, _LATENCY, vectors + rows / 2) + 0.3
+    return max(rows * vectors, _LATENCY, vectors * (2 * pick - 1) + rows / 2) + 0.3
 
 
-def _axis_cost(size_rows: int, rows: int, size_lanes: int, lanes: int, width: int) -> float:
+def _axis_cost(
+    size_rows: int, rows: int, size_lanes: int, lanes: int, width: int, pick: int
+) -> float:
     """Slots for one step over the whole output plane, tails included."""
     whole_rows, rest_rows = divmod(size_rows, rows)
     whole_lanes, rest_lanes = divmod(size_lanes, lanes)
-    total = whole_rows * whole_lanes * _tile_cost(rows, lanes, width)
+    total = whole_rows * whole_lanes * _tile_cost(rows, lanes, width, pick)
     if rest_rows:
-        total += whole_lanes * _tile_cost(rest_rows, lanes, width)
+        total += whole_lanes * _tile_cost(rest_rows, lanes, width, pick)
     if rest_lanes:
-        total += whole_rows * _tile_cost(rows, rest_lanes, width)
+        total += whole_rows * _tile_cost(rows, rest_lanes, width, pick)
     if rest_rows and rest_lanes:
-        total += _tile_cost(rest_rows, rest_lanes, width)
+        total += _tile_cost(rest_rows, rest_lanes, width, pick)
     return total
 
 
@@ -329,12 +334,13 @@ def _best_tile(v: KernelView, lane_axis: UOp, row_axis: UOp | None) -> Tile | No
     size_lanes = _size(lane_axis)
     size_rows = _size(row_axis) if row_axis is not None else 1
     most_rows = min(size_rows, _rows_allowed(v, row_axis)) if row_axis is not None else 1
+    pick = max(a.stride(lane_axis) or 0 for a in v.body)
     best: tuple[tuple, Tile] | None = None
     for lanes in _lane_choices(size_lanes, v.lanes):
         for rows in range(1, most_rows + 1):
             if _registers(rows, lanes, v.lanes) > v.registers:
                 break
-            cost = _axis_cost(size_rows, rows, size_lanes, lanes, v.lanes)
+            cost = _axis_cost(size_rows, rows, size_lanes, lanes, v.lanes, pick)
             vectors = _vectors(lanes, v.lanes)
             penalty = 1.02 if rows * vectors < 12 < size_rows * size_lanes / v.lanes else 1.0
             penalty += _WORTH_A_BODY * (_bodies(size_rows, rows) * _bodies(size_lanes, lanes) - 1)
@@ -351,15 +357,17 @@ def _tile_rows_and_lanes(v: KernelView) -> bool:
     for lane_axis in v.outputs:
         if not all(a.stride(lane_axis) == 1 for a in v.stores):
             continue
-        if not all(a.friendly(lane_axis) for a in v.body) or not any(
-            a.stride(lane_axis) == 1 for a in v.body
-        ):
+        if not all(a.friendly(lane_axis) or a.picked(lane_axis) for a in v.body):
+            continue
+        if not any(a.walks(lane_axis) for a in v.body):
             continue
         # a register half empty is worse than lanes along the reduce
         if _size(lane_axis) * 2 <= v.lanes and _reduce_lanes(v):
             continue
         rows = [r for r in v.outputs if r is not lane_axis and _reuses(v, r, lane_axis)]
-        for row_axis in [*rows, None]:
+        # picking lanes pays where many rows use what was picked
+        picks = any(a.picked(lane_axis) for a in v.body)
+        for row_axis in rows if picks else [*rows, None]:
             tile = _best_tile(v, lane_axis, row_axis)
             if tile is not None:
                 others = 1.0
@@ -391,7 +399,7 @@ def _streaming_lanes(v: KernelView, lane_axis: UOp) -> int:
 
 def _reuses(v: KernelView, row_axis: UOp, lane_axis: UOp) -> bool:
     """Whether some vector that the lanes load serves every row."""
-    return any(a.stride(lane_axis) == 1 and a.stride(row_axis) == 0 for a in v.body)
+    return any(a.walks(lane_axis) and a.stride(row_axis) == 0 for a in v.body)
 
 
 def _put_lane_loop_outside(v: KernelView, lane_axis: UOp, row_axis: UOp) -> None:
@@ -399,7 +407,7 @@ def _put_lane_loop_outside(v: KernelView, lane_axis: UOp, row_axis: UOp) -> None
     order = v.k.rngs
     if order.index(row_axis) > order.index(lane_axis):
         return
-    shared = [a for a in v.body if a.stride(lane_axis) == 1 and a.stride(row_axis) == 0]
+    shared = [a for a in v.body if a.walks(lane_axis) and a.stride(row_axis) == 0]
     if any(a.stride(r) != 0 for a in shared for r in v.outputs if r is not lane_axis):
         return
     _swap(v, row_axis, lane_axis)
