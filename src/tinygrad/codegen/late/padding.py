@@ -3,7 +3,8 @@
 In: a kernel before its lane axes are expanded, and the axes that become vector lanes. Out: the same kernel with such an
 axis longer, and every access along it guarded by "the lane is one of the first n". An axis of 14 lanes is then one
 register of 16 instead of three of 8, 4 and 2: a third of the instructions, and of the code. What the lanes too many compute is
-never stored. Only for targets that mask lanes in hardware (`masked_lanes`). Called by the expander.
+never stored. Only where a reduction repeats the work on the lanes, and for targets that mask lanes in hardware
+(`masked_lanes`). Called by the expander.
 """
 
 from __future__ import annotations
@@ -44,11 +45,18 @@ def pad_vector_axes(
     for r in axes:
         lanes = int(r.vmax) + 1
         padded = padded_lanes(lanes, native)
-        if padded != lanes and _can_be_masked(scopes, r, strides):
+        if padded == lanes or not _is_repeated(scopes, r):
+            continue
+        if _can_be_masked(scopes, r, strides):
             longer[r] = r.replace(src=(r.src[0].const_like(padded),))
     if not longer:
         return sink, axes
     return _rebuild(scopes, longer), {longer.get(r, r) for r in axes}
+
+
+def _is_repeated(scopes: Scopes, r: UOp) -> bool:
+    """Whether a reduction inside the axis is computed for each of its lanes."""
+    return any(u.op is Ops.REDUCE and scopes.mask[u] & scopes.bit[r] for u in scopes.order)
 
 
 def _can_be_masked(scopes: Scopes, r: UOp, strides: Any) -> bool:
