@@ -14,6 +14,7 @@ import numpy as np
 from tinygrad.device import is_dtype_supported
 from tinygrad.dtype import DType, dtypes
 from tinygrad.helpers import DEBUG
+from tinygrad.nn.onnx_parts import narrow
 from tinygrad.tensor import Tensor
 
 
@@ -83,13 +84,11 @@ class OnnxDataType(enum.IntEnum):
 
 
 STRING = 8
-# the four-bit types are held in bytes
-PACKED_NIBBLES = {21: dtypes.uint8, 22: dtypes.int8}
 DTYPES: dict[int, DType] = {
     1: dtypes.float32, 2: dtypes.uint8, 3: dtypes.int8, 4: dtypes.uint16, 5: dtypes.int16,
     6: dtypes.int32, 7: dtypes.int64, 9: dtypes.bool, 10: dtypes.float16, 11: dtypes.float64,
     12: dtypes.uint32, 13: dtypes.uint64, 16: dtypes.bfloat16, 17: dtypes.fp8e4m3,
-    19: dtypes.fp8e5m2, **PACKED_NIBBLES,
+    19: dtypes.fp8e5m2,
 }  # fmt: skip
 _LEGACY_NAMES = {
     "FLOAT": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BOOL": 9,
@@ -98,14 +97,21 @@ _LEGACY_NAMES = {
 
 
 def element_dtype(kind: int | str) -> DType:
-    """The dtype of a TensorProto.DataType number (or name, as in opset 1).
+    """The dtype of a TensorProto.DataType number (or name, as in opset 1); of narrow types the one that holds them.
 
     Raises NotImplementedError for strings, complex numbers and other types without a dtype.
     """
-    number = _LEGACY_NAMES.get(kind.upper(), 0) if isinstance(kind, str) else kind
+    number = element_kind(kind)
+    if number in narrow.KINDS:
+        return narrow.wide_dtype(number)
     if number not in DTYPES:
         raise NotImplementedError(f"ONNX element type {kind} has no dtype; {sorted(DTYPES)} have")
     return DTYPES[number]
+
+
+def element_kind(kind: int | str) -> int:
+    """The number of a TensorProto.DataType, which opset 1 gave by name; 0 for an unknown name."""
+    return _LEGACY_NAMES.get(kind.upper(), 0) if isinstance(kind, str) else kind
 
 
 def usable_dtype(dtype: DType, context: str) -> DType:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from tinygrad.dtype import DType, dtypes
-from tinygrad.nn.onnx_parts import kinds, schema
+from tinygrad.nn.onnx_parts import kinds, narrow, schema
 from tinygrad.nn.onnx_parts.kinds import OnnxNode, OnnxValue, OpSetId
+from tinygrad.nn.onnx_parts.narrow import Narrow
 from tinygrad.nn.onnx_parts.wire import PBBufferedReader
 from tinygrad.tensor import Tensor
 
@@ -48,6 +49,8 @@ class Graph:
     inputs: dict[str, OnnxValue]
     outputs: tuple[str, ...]
     initializers: dict[str, Any]
+    # ONNX types of inputs that no dtype tells
+    narrow_inputs: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,11 +133,16 @@ class ModelReader:
             value.get("name", ""): self._value(value.get("type", {}))
             for value in message.get("input", [])
         }
+        element_types = {
+            value.get("name", ""): _tensor_type(value.get("type", {})).get("elem_type", 0)
+            for value in message.get("input", [])
+        }
         return Graph(
             tuple(self._node(node, versions) for node in message.get("node", [])),
             inputs,
             tuple(value.get("name", "") for value in message.get("output", [])),
             initializers,
+            {name: kind for name, kind in element_types.items() if kind in narrow.KINDS},
         )
 
     def _node(self, message: dict[str, Any], versions: dict[Any, int]) -> OnnxNode:
@@ -188,19 +196,14 @@ class ModelReader:
         return value
 
     def _value(self, message: dict[str, Any]) -> OnnxValue:
-        optional = sequence = False
-        while "optional_type" in message or "sequence_type" in message:
-            optional, sequence = (
-                optional or "optional_type" in message,
-                sequence or "sequence_type" in message,
-            )
-            kind = "optional_type" if "optional_type" in message else "sequence_type"
-            message = message[kind].get("elem_type", {})
-        tensor = message.get("tensor_type", message.get("sparse_tensor_type", {}))
+        around = _wrappers(message)
+        tensor = _tensor_type(message)
         dims = tensor.get("shape", {}).get("dim", [])
         shape = tuple(d.get("dim_value", d.get("dim_param", "")) for d in dims)
-        dtype = kinds.DTYPES.get(tensor.get("elem_type", 0), dtypes.void)
-        return OnnxValue(shape, dtype, optional, sequence)
+        kind = tensor.get("elem_type", 0)
+        known = kind in kinds.DTYPES or kind in narrow.KINDS
+        dtype = kinds.element_dtype(kind) if known else dtypes.void
+        return OnnxValue(shape, dtype, "optional_type" in around, "sequence_type" in around)
 
     # *** tensors ***
     def tensor(self, message: dict[str, Any]) -> Any:
@@ -213,32 +216,31 @@ class ModelReader:
             texts = [_text(s) for s in message.get("string_data", [])]
             return _filled(np.array(texts, dtype=object), shape, name)
         dtype = kinds.element_dtype(kind)
+        count = math.prod(shape)
+        size = (count + 1) // 2 if kind in narrow.PACKED else count * _stored_dtype(kind).itemsize
         if message.get("data_location", 0) == _EXTERNAL:
-            weight = self._external(message, dtype, shape)
+            weight = self._external(message, size, dtype, shape)
         elif "raw_data" in message:
             begin, end = message["raw_data"]
             weight = Weight(self.reader.tensor, begin, end, dtype, shape)
         else:
-            return _plain(_typed(message, kind, dtype, shape, name), dtype)
-        count = math.prod(shape)
-        if kind in kinds.PACKED_NIBBLES:
-            size = (count + 1) // 2
-        else:
-            size = count * dtype.itemsize
+            if kind in narrow.KINDS:
+                return Narrow(kind, _typed_codes(message, kind, shape, name))
+            return _plain(_typed(message, dtype, shape, name), dtype)
         if weight.end - weight.start != size:
             raise ValueError(
                 f"tensor {name!r} of shape {shape} and {dtype} needs {size} bytes, "
                 f"got {weight.end - weight.start}"
             )
-        if kind in kinds.PACKED_NIBBLES:
-            packed = np.frombuffer(weight.source[weight.start : weight.end].data(), dtype=np.uint8)
-            return _nibbles(packed, count, kind).reshape(shape)
+        if kind in narrow.KINDS:
+            codes = Weight(weight.source, weight.start, weight.end, dtypes.uint8, (size,)).array()
+            codes = narrow.unpacked(codes, count) if kind in narrow.PACKED else codes
+            return Narrow(kind, narrow.decoded(codes, kind).reshape(shape))
         return _plain(weight.array(), dtype) if count <= SMALL else weight
 
-    def _external(self, message: dict[str, Any], dtype: DType, shape: tuple[int, ...]) -> Weight:
+    def _external(self, message: dict[str, Any], size: int, dtype: DType, shape) -> Weight:
         entries = {e.get("key", ""): e.get("value", "") for e in message.get("external_data", [])}
         name, location = message.get("name", ""), entries.get("location", "")
-        size = math.prod(shape) * dtype.itemsize
         if not self.external:
             return Weight(self.reader.tensor, 0, size, dtype, shape)
         file = self._file(location, name)
@@ -309,11 +311,36 @@ def _filled(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
     return array.reshape(shape)
 
 
-def _typed(message: dict[str, Any], kind: int, dtype: DType, shape, name: str) -> np.ndarray:
+def _stored_dtype(kind: int) -> DType:
+    """The type in which the elements lie in the file."""
+    return dtypes.uint8 if kind in narrow.KINDS else kinds.element_dtype(kind)
+
+
+def _wrappers(message: dict[str, Any]) -> list[str]:
+    """Which of optional_type and sequence_type are around the type of a tensor, outermost first."""
+    found = []
+    while kind := next((k for k in ("optional_type", "sequence_type") if k in message), ""):
+        found.append(kind)
+        message = message[kind].get("elem_type", {})
+    return found
+
+
+def _tensor_type(message: dict[str, Any]) -> dict[str, Any]:
+    """The description of the tensor within a TypeProto."""
+    for kind in _wrappers(message):
+        message = message[kind].get("elem_type", {})
+    return message.get("tensor_type", message.get("sparse_tensor_type", {}))
+
+
+def _typed_codes(message: dict[str, Any], kind: int, shape, name: str) -> np.ndarray:
+    """Elements of a narrow type from the field for numbers: codes, or pairs of them."""
+    codes = np.array(message.get("int32_data", []), dtype=np.int64).astype(np.uint8)
+    codes = narrow.unpacked(codes, math.prod(shape)) if kind in narrow.PACKED else codes
+    return narrow.decoded(_filled(codes, shape, name), kind)
+
+
+def _typed(message: dict[str, Any], dtype: DType, shape, name: str) -> np.ndarray:
     """Elements from the fields for numbers; 16-bit floats and smaller types travel as 32-bit words."""
-    if kind in kinds.PACKED_NIBBLES:
-        packed = np.array(message.get("int32_data", []), dtype=np.int64).astype(np.uint8)
-        return _filled(_nibbles(packed, math.prod(shape), kind), shape, name)
     if dtype is dtypes.float32:
         numbers = message.get("float_data", [])
     elif dtype is dtypes.float64:
@@ -332,14 +359,6 @@ def _typed(message: dict[str, Any], kind: int, dtype: DType, shape, name: str) -
     return words.astype(_NUMPY[dtype])
 
 
-def _nibbles(packed: np.ndarray, count: int, kind: int) -> np.ndarray:
-    """`count` four-bit numbers, the low half of each byte first, as bytes."""
-    halves = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[:count]
-    if kinds.PACKED_NIBBLES[kind] is dtypes.uint8:
-        return halves
-    return ((halves ^ 8).astype(np.int8) - 8).astype(np.int8)
-
-
 def _plain(array: np.ndarray, dtype: DType) -> Any:
     """The array itself, or a tensor where NumPy lacks the type."""
     return tensor_from_array(array, dtype) if dtype in _AS_WORDS else array
@@ -348,6 +367,7 @@ def _plain(array: np.ndarray, dtype: DType) -> Any:
 def _array(value: Any) -> np.ndarray:
     if isinstance(value, Weight):
         return value.array()
+    value = value.tensor if isinstance(value, Narrow) else value
     return value.numpy() if isinstance(value, Tensor) else value
 
 

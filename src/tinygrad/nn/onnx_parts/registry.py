@@ -24,6 +24,7 @@ class Operator(NamedTuple):
     constants: frozenset[int]
     wants_count: bool
     wants_context: bool
+    wants_kinds: bool
 
 
 _TABLE: dict[tuple[Domain | str, str], list[Operator]] = {}
@@ -34,7 +35,8 @@ def operator(
 ):
     """Registers a function as the operators `names`; `constants` names parameters given as Python values.
 
-    A parameter `output_count` receives how many outputs the node has, `context` the running graph.
+    A parameter `output_count` receives how many outputs the node has, `context` the running graph, `kinds` for each input
+    the number of its ONNX type where it is a narrow one, else 0.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,6 +47,7 @@ def operator(
             frozenset(parameters.index(name) for name in constants),
             "output_count" in parameters,
             "context" in parameters,
+            "kinds" in parameters,
         )
         for name in names:
             versions = _TABLE.setdefault((domain, name), [])

@@ -16,7 +16,7 @@ import numpy as np
 from tinygrad.device import Device
 from tinygrad.dtype import DType, dtypes
 from tinygrad.helpers import DEBUG, ContextVar
-from tinygrad.nn.onnx_parts import host, registry
+from tinygrad.nn.onnx_parts import host, narrow, registry
 from tinygrad.nn.onnx_parts.host import Known
 from tinygrad.nn.onnx_parts.kinds import (
     Domain,
@@ -32,9 +32,14 @@ from tinygrad.nn.onnx_parts.model import (
     OnnxPBParser,
     Weight,
 )
+from tinygrad.nn.onnx_parts.narrow import Narrow
 from tinygrad.tensor import Tensor
 
 _MAX_CALLS = 64
+# operators that move elements of the first input, whatever their type
+_MOVES = frozenset(
+    "Identity Reshape Flatten Squeeze Unsqueeze Transpose Pad TensorScatter Slice Gather Expand".split()
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +72,7 @@ def wrapped(value: Any) -> Any:
 
 def as_tensor(value: Any) -> Any:
     """A Known as a tensor, also within sequences."""
-    if isinstance(value, Known):
+    if isinstance(value, (Known, Narrow)):
         return value.tensor
     return [as_tensor(part) for part in value] if isinstance(value, list) else value
 
@@ -156,6 +161,8 @@ class OnnxRunner:
     def _tensor_input(self, name: str, value: Any, spec: OnnxValue) -> Any:
         if spec.dtype is dtypes.void:
             return value if isinstance(value, Tensor) else np.asarray(value, dtype=object)
+        if (kind := self._graph.narrow_inputs.get(name)) is not None:
+            return Narrow(kind, self._narrow_input(value, kind))
         wanted = usable_dtype(spec.dtype, f"input {name}")
         if not isinstance(value, Tensor):
             array = np.asarray(value)
@@ -169,10 +176,20 @@ class OnnxRunner:
             )
         return value
 
+    def _narrow_input(self, value: Any, kind: int) -> Tensor:
+        """Values of a type that tensors lack, in the one that holds them."""
+        wide = narrow.wide_dtype(kind)
+        if not isinstance(value, Tensor):
+            array = np.asarray(value)
+            words = np.int8 if narrow.INTEGERS.get(kind) is dtypes.int8 else np.uint8
+            value = Tensor(array.astype(words if kind in narrow.INTEGERS else np.float32))
+        return value if value.dtype is wide else value.cast(wide)
+
     def _check_shape(self, name: str, value: Any, spec: OnnxValue, sizes: dict[str, int]) -> None:
         """Raises ValueError where the shape contradicts the model or another input."""
         if not spec.shape or spec.is_sequence or value is None:
             return
+        value = as_tensor(value)
         if len(value.shape) != len(spec.shape):
             raise ValueError(
                 f"input {name!r} has shape {value.shape}, the model expects {spec.shape}"
@@ -297,8 +314,13 @@ class OnnxRunner:
             if i in entry.constants:
                 plain = value.array if isinstance(value, Known) else value
                 arguments.append(to_python_const(plain, node.op, i))
+            elif entry.wants_context and isinstance(value, Narrow):
+                arguments.append(value)
             else:
                 arguments.append(as_tensor(value))
+        types = [value.kind if isinstance(value, Narrow) else 0 for value in inputs]
+        if entry.wants_kinds:
+            options["kinds"] = types
         if entry.wants_count:
             options["output_count"] = len(node.outputs)
         if entry.wants_context:
@@ -312,6 +334,8 @@ class OnnxRunner:
                 f"{node.op} (operator set {node.opset_id.version}) with {len(inputs)} inputs and the "
                 f"attributes {sorted(node.opts)} is not supported: {error}"
             ) from error
+        if types and types[0] and node.op in _MOVES:
+            return [Narrow(types[0], result)]
         return list(result) if isinstance(result, tuple) else [result]
 
     def _call_function(self, function: Function, inputs, options, depth: int) -> list[Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from tinygrad.dtype import dtypes
 from tinygrad.nn.onnx_parts.host import Known
 from tinygrad.nn.onnx_parts.kinds import element_dtype
+from tinygrad.nn.onnx_parts.narrow import Narrow
 from tinygrad.nn.onnx_parts.ops.layout import axis_in
 from tinygrad.nn.onnx_parts.ops.recurrent import Steps
 from tinygrad.nn.onnx_parts.registry import operator
@@ -27,6 +28,10 @@ def _truth(value: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     return value.tensor if isinstance(value, Known) else value
+
+
+def _row(value: Any) -> Any:
+    return value.tensor if isinstance(value, (Known, Narrow)) else value
 
 
 @operator("If")
@@ -53,7 +58,7 @@ def loop(trip_count, condition, *carried, body, context):
         ]
         keep_on, *results = context.run(body, [*bound, *state])
         state = results[: len(state)]
-        scanned = [_plain(value) for value in results[len(state) :]]
+        scanned = [_row(value) for value in results[len(state) :]]
         # a row is computed now: the graph of all turns together could grow without bound
         rows.append([value.contiguous().realize() for value in scanned])
         state = [_settled(value) for value in state]
@@ -73,7 +78,7 @@ def scan(*inputs, body, num_scan_inputs: int, context, scan_input_axes=None, sca
          scan_output_axes=None, scan_output_directions=None):  # fmt: skip
     """Runs a graph over slices of the last inputs, carrying the first ones along."""
     count = len(inputs) - num_scan_inputs
-    state, lines = list(inputs[:count]), inputs[count:]
+    state, lines = list(inputs[:count]), [_row(line) for line in inputs[count:]]
     axes = [axis_in(a, x.ndim) for a, x in zip(scan_input_axes or [0] * len(lines), lines)]
     backward = scan_input_directions or [0] * len(lines)
     length = lines[0].shape[axes[0]]
@@ -83,7 +88,7 @@ def scan(*inputs, body, num_scan_inputs: int, context, scan_input_axes=None, sca
         slices = [way.row(x, axis) for way, x, axis in zip(ways, lines, axes)]
         results = [_plain(value) for value in context.run(body, [*state, *slices])]
         state = [_settled(value) for value in results[:count]]
-        rows.append([value.contiguous().realize() for value in results[count:]])
+        rows.append([_row(value).contiguous().realize() for value in results[count:]])
     scanned = []
     outputs = len(body.outputs) - count
     directions = scan_output_directions or [0] * outputs

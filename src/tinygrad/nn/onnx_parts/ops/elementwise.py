@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from tinygrad.dtype import DType, dtypes
-from tinygrad.nn.onnx_parts.kinds import PACKED_NIBBLES, element_dtype, usable_dtype
+from tinygrad.nn.onnx_parts import narrow
+from tinygrad.nn.onnx_parts.kinds import DTYPES, element_dtype, element_kind, usable_dtype
+from tinygrad.nn.onnx_parts.narrow import Narrow
 from tinygrad.nn.onnx_parts.registry import Domain, operator
 from tinygrad.tensor import Tensor
 
@@ -288,17 +290,28 @@ def cast(x, to: int | str, saturate: int = 1, round_mode: str = "up"):
     """x as another type; text is parsed. Floats saturate where fp8 has no infinity."""
     if to == 8:
         return x if isinstance(x, np.ndarray) else _as_text(x)
-    dtype = usable_dtype(element_dtype(to), "Cast")
+    kind, dtype = element_kind(to), usable_dtype(element_dtype(to), "Cast")
     if isinstance(x, np.ndarray):
-        numbers = np.array([float(v) for v in x.reshape(-1)]).reshape(x.shape)
-        return Tensor(numbers).cast(dtype)
-    if to in PACKED_NIBBLES:
-        # four bits, held in a byte: what does not fit wraps around
-        low = (x.cast(dtypes.int32) & 15).cast(dtypes.uint8)
-        return low if dtype is dtypes.uint8 else (low ^ 8).cast(dtype) - 8
+        x = _parsed(x, kind, dtype)
+    if kind in narrow.KINDS:
+        return Narrow(kind, narrow.rounded(x, kind, bool(saturate), round_mode))
     if dtype in _LIMITS:
         return _small_float(x, dtype, saturate)
     return x if x.dtype is dtype else x.cast(dtype)
+
+
+def _parsed(texts: np.ndarray, kind: int, dtype: DType) -> Tensor:
+    """Numbers from texts; whole ones exactly."""
+    if dtypes.is_int(dtype):
+        return Tensor([_whole(v) for v in texts.reshape(-1)], dtype=dtype).reshape(texts.shape)
+    return Tensor(np.array([float(v) for v in texts.reshape(-1)])).reshape(texts.shape).cast(dtype)
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))
 
 
 # the largest number, the first that rounds to none, and the bits of what that becomes
@@ -317,14 +330,13 @@ def _small_float(x: Tensor, dtype: DType, saturate: int) -> Tensor:
 
 
 @operator("CastLike")
-def cast_like(x, target, saturate: int = 1, round_mode: str = "up"):
+def cast_like(x, target, kinds, saturate: int = 1, round_mode: str = "up"):
     """x in the type of another tensor."""
     if isinstance(target, np.ndarray):
         return x if isinstance(x, np.ndarray) else _as_text(x)
-    if isinstance(x, np.ndarray):
-        return Tensor(np.array([float(v) for v in x.reshape(-1)]).reshape(x.shape)).cast(
-            target.dtype
-        )
-    if target.dtype in _LIMITS:
-        return _small_float(x, target.dtype, saturate)
-    return x.cast(target.dtype)
+    return cast(x, kinds[1] or number_of(target.dtype), saturate, round_mode)
+
+
+def number_of(dtype: DType) -> int:
+    """The TensorProto.DataType of a dtype."""
+    return next(number for number, known in DTYPES.items() if known is dtype)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad.dtype import DType, dtypes
+from tinygrad.nn.onnx_parts import narrow
 from tinygrad.nn.onnx_parts.kinds import dtype_fallback, element_dtype
+from tinygrad.nn.onnx_parts.narrow import Narrow
 from tinygrad.nn.onnx_parts.ops import convolution, elementwise
 from tinygrad.nn.onnx_parts.ops.layout import axis_in
 from tinygrad.nn.onnx_parts.registry import Domain, operator
 from tinygrad.tensor import Tensor
 
 _CONTRIB = Domain.MICROSOFT_CONTRIB_OPS
-_NIBBLES = {21: (0, 15), 22: (-8, 7)}
+_LIMITS = {narrow.UINT4: (0, 15), narrow.INT4: (-8, 7)}
 
 
 def _spread(v: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
@@ -43,19 +45,23 @@ def _divided(x: Tensor, scale: Tensor) -> Tensor:
 @operator("QuantizeLinear")
 def quantize(x: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int = 1,
              saturate: int = 1, block_size: int = 0, output_dtype: int = 0,
-             precision: int = 0) -> Tensor:  # fmt: skip
+             precision: int = 0, kinds=()):  # fmt: skip
     """Rounded to the nearest step (ties to even), shifted and cut to the range."""
+    kind = kinds[2] if len(kinds) > 2 and kinds[2] else output_dtype
     if zero_point is not None:
         dtype = zero_point.dtype
     else:
         dtype = element_dtype(output_dtype) if output_dtype else dtypes.uint8
     steps = _divided(x, _spread(scale, x, axis, block_size))
+    if kind in narrow.FLOATS:
+        return Narrow(kind, narrow.rounded(steps, kind, bool(saturate)))
     if dtypes.is_float(dtype):
-        return steps.cast(dtype)
+        return elementwise.cast(steps, elementwise.number_of(dtype), saturate)
     rounded = steps.round()
     if zero_point is not None:
         rounded = rounded + _spread(zero_point, x, axis, block_size).cast(dtypes.float32)
-    return saturated(rounded, dtype, _NIBBLES.get(output_dtype))
+    whole = saturated(rounded, dtype, _LIMITS.get(kind))
+    return Narrow(kind, whole) if kind in narrow.KINDS else whole
 
 
 @operator("DequantizeLinear")

@@ -1,0 +1,145 @@
+"""Numbers of types that tensors lack: four-bit integers and floats, 8-bit floats without infinities, powers of two.
+
+They are computed with in a wider type that holds all their values (int8, uint8 or float32); a `Narrow` remembers which type
+was meant, so that operators that depend on it (Cast, CastLike, QuantizeLinear) round to it. Formats: the ONNX standard's
+pages on float8, float4 and int4. Used by the reader of tensors, the runner and the operators on types.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tinygrad.dtype import DType, dtypes
+from tinygrad.tensor import Tensor
+
+UINT4, INT4 = 21, 22
+E4M3FNUZ, E5M2FNUZ, E2M1, E8M0 = 18, 20, 23, 24
+# two numbers share a byte, the low half comes first
+PACKED = frozenset({UINT4, INT4, E2M1})
+INTEGERS: dict[int, DType] = {UINT4: dtypes.uint8, INT4: dtypes.int8}
+
+
+class _Format(NamedTuple):
+    """A float of sign, exponent and fraction; all codes but at most one are finite."""
+
+    exponent_bits: int
+    fraction_bits: int
+    bias: int
+    largest: float
+    nan: int | None
+
+
+FLOATS = {
+    E4M3FNUZ: _Format(4, 3, 8, 240.0, 0x80),
+    E5M2FNUZ: _Format(5, 2, 16, 57344.0, 0x80),
+    E2M1: _Format(2, 1, 1, 6.0, None),
+}
+KINDS = frozenset({*INTEGERS, *FLOATS, E8M0})
+
+
+class Narrow:
+    """Values of the ONNX type `kind`, held in a wider one."""
+
+    def __init__(self, kind: int, values: Tensor | np.ndarray):
+        self.kind, self._values = kind, values
+
+    @property
+    def tensor(self) -> Tensor:
+        """The values as a tensor of the wider type."""
+        if not isinstance(self._values, Tensor):
+            self._values = Tensor(self._values)
+        return self._values
+
+
+def wide_dtype(kind: int) -> DType:
+    """The type that holds all values of `kind`."""
+    return INTEGERS.get(kind, dtypes.float32)
+
+
+@functools.cache
+def _values_of_codes(kind: int) -> np.ndarray:
+    if kind == E8M0:
+        return np.array([*(2.0 ** (code - 127) for code in range(255)), math.nan], dtype=np.float32)
+    form = FLOATS[kind]
+    width = form.exponent_bits + form.fraction_bits
+    values = []
+    for code in range(2 << width):
+        exponent = code >> form.fraction_bits & ((1 << form.exponent_bits) - 1)
+        fraction = code & ((1 << form.fraction_bits) - 1)
+        whole = fraction + ((1 << form.fraction_bits) if exponent else 0)
+        size = math.ldexp(whole, max(exponent, 1) - form.bias - form.fraction_bits)
+        values.append(math.nan if code == form.nan else -size if code >> width else size)
+    return np.array(values, dtype=np.float32)
+
+
+def decoded(codes: np.ndarray, kind: int) -> np.ndarray:
+    """The values of codes, one in each byte."""
+    if kind == UINT4:
+        return codes.astype(np.uint8)
+    if kind == INT4:
+        return ((codes ^ 8).astype(np.int8) - 8).astype(np.int8)
+    return _values_of_codes(kind)[codes]
+
+
+def unpacked(packed: np.ndarray, count: int) -> np.ndarray:
+    """`count` codes of four bits, the low half of each byte first, one in each byte."""
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[:count]
+
+
+def rounded(x: Tensor, kind: int, saturate: bool = True, round_mode: str = "up") -> Tensor:
+    """The values of `kind` nearest to x, in the wider type; what is too large becomes the largest, or NaN."""
+    if kind in INTEGERS:
+        # as a cast to fewer bits: what does not fit wraps around
+        whole = x.cast(dtypes.int32) & 15
+        return (whole if kind == UINT4 else (whole ^ 8) - 8).cast(INTEGERS[kind])
+    wide = x.cast(dtypes.float32)
+    return _power(wide, saturate, round_mode) if kind == E8M0 else _nearest(wide, kind, saturate)
+
+
+def _exponent(x: Tensor) -> Tensor:
+    """The exponents of float32 numbers, of 0 and the smallest ones -127."""
+    return (x.bitcast(dtypes.int32).rshift(23) & 0xFF) - 127
+
+
+def _power_of_two(exponent: Tensor) -> Tensor:
+    """2 ** exponent, exactly, for exponents of normal numbers."""
+    return (exponent + 127).lshift(23).bitcast(dtypes.float32)
+
+
+def _nearest(x: Tensor, kind: int, saturate: bool) -> Tensor:
+    form = FLOATS[kind]
+    size = x.abs()
+    finite = (size < math.inf).where(size, 0)
+    step = _power_of_two(_exponent(finite).maximum(1 - form.bias) - form.fraction_bits)
+    near = (finite / step).round() * step
+    over = (near > form.largest) | (size == math.inf)
+    if saturate or form.nan is None:
+        near = over.where(form.largest, near)
+    else:
+        near = over.where(math.nan, near)
+    # of the formats that spend the code of -0 on NaN there is no -0
+    signed = ((x < 0) & ((near != 0) | (form.nan is None))).where(-near, near)
+    # a format without NaN gives -0 for it, as the tests of the standard do
+    return x.isnan().where(math.nan if form.nan is not None else -0.0, signed)
+
+
+def _power(x: Tensor, saturate: bool, round_mode: str) -> Tensor:
+    bits = x.abs().bitcast(dtypes.int32)
+    exponent, fraction = bits.rshift(23), bits & 0x7FFFFF
+    if round_mode == "nearest":
+        # a tie goes up
+        exponent = exponent + (fraction >= 0x400000).cast(dtypes.int32)
+    elif round_mode == "up":
+        exponent = exponent + (fraction > 0).cast(dtypes.int32)
+    elif round_mode != "down":
+        raise ValueError(f"round_mode {round_mode!r} is not one of up, down, nearest")
+    over = exponent > 254
+    exponent = exponent.clip(0, 254)
+    # 2 ** -127 is no normal float32
+    value = (exponent == 0).where(2.0**-127, exponent.lshift(23).bitcast(dtypes.float32))
+    lost = x.isnan() if saturate else x.isnan() | over
+    return lost.where(math.nan, value)
