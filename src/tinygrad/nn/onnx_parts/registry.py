@@ -25,15 +25,21 @@ class Operator(NamedTuple):
     wants_count: bool
     wants_context: bool
     wants_kinds: bool
+    hosted: frozenset[int]
 
 
 _TABLE: dict[tuple[Domain | str, str], list[Operator]] = {}
 
 
 def operator(
-    *names: str, since: int = 1, domain: Domain = Domain.ONNX, constants: tuple[str, ...] = ()
+    *names: str,
+    since: int = 1,
+    domain: Domain = Domain.ONNX,
+    constants: tuple[str, ...] = (),
+    hosted: tuple[str, ...] = (),
 ):
-    """Registers a function as the operators `names`; `constants` names parameters given as Python values.
+    """Registers a function as the operators `names`; `constants` names parameters given as Python values,
+    `hosted` such as are given as they are where they are known on the host.
 
     A parameter `output_count` receives how many outputs the node has, `context` the running graph, `kinds` for each input
     the number of its ONNX type where it is a narrow one, else 0.
@@ -48,6 +54,7 @@ def operator(
             "output_count" in parameters,
             "context" in parameters,
             "kinds" in parameters,
+            frozenset(parameters.index(name) for name in hosted),
         )
         for name in names:
             versions = _TABLE.setdefault((domain, name), [])

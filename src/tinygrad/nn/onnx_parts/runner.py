@@ -314,7 +314,7 @@ class OnnxRunner:
             if i in entry.constants:
                 plain = value.array if isinstance(value, Known) else value
                 arguments.append(to_python_const(plain, node.op, i))
-            elif entry.wants_context and isinstance(value, Narrow):
+            elif i in entry.hosted or (entry.wants_context and isinstance(value, Narrow)):
                 arguments.append(value)
             else:
                 arguments.append(as_tensor(value))

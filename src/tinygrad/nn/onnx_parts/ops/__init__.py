@@ -2,6 +2,9 @@
 
 from . import (
     attention,
+    attention_contrib,
+    contrib,
+    contrib_quantized,
     control,
     convolution,
     elementwise,

@@ -1,4 +1,4 @@
-"""Attention layers: the one of ONNX and those of ONNX Runtime's transformers."""
+"""Attention of the standard, and the rotary embedding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tinygrad.tensor import Tensor
 _CONTRIB = Domain.MICROSOFT_CONTRIB_OPS
 
 
-def _by_head(x: Tensor, heads: int | None) -> Tensor:
+def by_head(x: Tensor, heads: int | None) -> Tensor:
     """(batch, length, heads * size) as (batch, heads, length, size); four axes stay."""
     if x.ndim == 4 or heads is None:
         return x
@@ -20,12 +20,12 @@ def _by_head(x: Tensor, heads: int | None) -> Tensor:
     return x.reshape(batch, length, heads, width // heads).transpose(1, 2)
 
 
-def _joined(x: Tensor) -> Tensor:
+def joined(x: Tensor) -> Tensor:
     batch, heads, length, size = x.shape
     return x.transpose(1, 2).reshape(batch, length, heads * size)
 
 
-def _shared(x: Tensor, heads: int) -> Tensor:
+def shared(x: Tensor, heads: int) -> Tensor:
     """Keys or values of few heads, each for several heads of queries."""
     times = heads // x.shape[1]
     return x if times == 1 else x.repeat_interleave(times, dim=1)
@@ -64,11 +64,11 @@ def attention(q, k, v, attn_mask=None, past_key=None, past_value=None, nonpad_kv
               scale=None, softcap: float = 0.0, softmax_precision=None):  # fmt: skip
     """softmax(q @ k.T * scale + mask) @ v by head; also keys, values and scores."""
     flat = q.ndim == 3
-    q, k, v = _by_head(q, q_num_heads), _by_head(k, kv_num_heads), _by_head(v, kv_num_heads)
+    q, k, v = by_head(q, q_num_heads), by_head(k, kv_num_heads), by_head(v, kv_num_heads)
     past = 0 if past_key is None else past_key.shape[2]
     if past_key is not None:
         k, v = past_key.cat(k, dim=2), past_value.cat(v, dim=2)
-    keys, values = _shared(k, q.shape[1]), _shared(v, q.shape[1])
+    keys, values = shared(k, q.shape[1]), shared(v, q.shape[1])
     factor = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     scores = (q * factor).matmul((keys * factor).transpose(-1, -2))
     stages = {0: scores}
@@ -85,7 +85,7 @@ def attention(q, k, v, attn_mask=None, past_key=None, past_value=None, nonpad_kv
     wide = scores.cast(element_dtype(softmax_precision)) if softmax_precision else scores
     stages[3] = shares = _softmax(wide).cast(q.dtype)
     result = shares.matmul(values).cast(q.dtype)
-    return (_joined(result) if flat else result), k, v, stages[qk_matmul_output_mode].cast(q.dtype)
+    return (joined(result) if flat else result), k, v, stages[qk_matmul_output_mode].cast(q.dtype)
 
 
 # *** rotary embedding ***
@@ -130,119 +130,3 @@ def rotary_embedding_at(x, position_ids, cos_cache, sin_cache, interleaved: int 
     return rotary_embedding(
         x, cos_cache, sin_cache, position_ids, interleaved, num_heads, rotary_embedding_dim
     )
-
-
-# *** transformers of ONNX Runtime ***
-def _padding_mask(mask: Tensor | None, queries: int, keys: int) -> Tensor | None:
-    """Which keys are there: from lengths, or truths of two, three or four axes."""
-    if mask is None:
-        return None
-    if mask.ndim == 1:
-        return (Tensor.arange(keys).reshape(1, -1) < mask.reshape(-1, 1)).reshape(-1, 1, 1, keys)
-    truth = mask != 0
-    if mask.ndim == 2:
-        return truth.reshape(mask.shape[0], 1, 1, -1)
-    return truth.unsqueeze(1) if mask.ndim == 3 else truth[:, :, :queries, :keys]
-
-
-def _attend(
-    q, k, v, mask, bias, scale, causal: bool, past: int, excluded: float, softcap: float = 0.0
-) -> Tensor:
-    factor = scale or 1 / math.sqrt(q.shape[-1])
-    scores = q.matmul(k.transpose(-1, -2)) * factor
-    if softcap:
-        scores = (scores / softcap).tanh() * softcap
-    if bias is not None:
-        scores = scores + bias
-    if mask is not None:
-        scores = mask.where(scores, scores + excluded)
-    if causal:
-        scores = _causal(q.shape[-2], k.shape[-2], past).where(scores, -math.inf)
-    return _softmax(scores).matmul(v).cast(q.dtype)
-
-
-@operator("Attention", domain=_CONTRIB)
-def bert_attention(x, weights, bias=None, mask_index=None, past=None, attention_bias=None,
-                   past_sequence_length=None, do_rotary: int = 0, mask_filter_value: float = -10000.0,
-                   num_heads: int = 1, past_present_share_buffer: int = 0, qkv_hidden_sizes=None,
-                   rotary_embedding_dim: int = 0, scale: float = 0.0, unidirectional: int = 0):  # fmt: skip
-    """Self-attention with one matrix for queries, keys and values; also the keys and values."""
-    if do_rotary or past_present_share_buffer:
-        raise NotImplementedError("Attention with do_rotary or a shared buffer is not supported")
-    sizes = qkv_hidden_sizes or [weights.shape[1] // 3] * 3
-    projected = x.matmul(weights)
-    projected = projected if bias is None else projected + bias
-    q, k, v = (_by_head(part, num_heads) for part in projected.split(list(sizes), dim=-1))
-    before = 0
-    if past is not None:
-        before = past.shape[3]
-        k, v = past[0].cat(k, dim=2), past[1].cat(v, dim=2)
-    mask = _padding_mask(mask_index, q.shape[2], k.shape[2])
-    y = _attend(
-        q, k, v, mask, attention_bias, scale, bool(unidirectional), before, mask_filter_value
-    )
-    present = k.stack(v) if k.shape == v.shape else None
-    return _joined(y), present
-
-
-@operator("MultiHeadAttention", domain=_CONTRIB)
-def multi_head_attention(query, key=None, value=None, bias=None, key_padding_mask=None,
-                         attention_bias=None, past_key=None, past_value=None, num_heads: int = 1,
-                         mask_filter_value: float = -10000.0, scale: float = 0.0,
-                         unidirectional: int = 0):  # fmt: skip
-    """Attention of projected queries, keys and values, also packed; with a cache."""
-    if query.ndim == 5:
-        query, key, value = (query[:, :, :, i].transpose(1, 2) for i in range(3))
-    elif key is not None and key.ndim == 5:
-        key, value = (key[:, :, :, i].transpose(1, 2) for i in range(2))
-    if bias is not None:
-        width = query.shape[-1] if query.ndim == 3 else query.shape[1] * query.shape[3]
-        parts = bias.split([width, width, bias.shape[0] - 2 * width])
-        query, key, value = (
-            x + (b if x.ndim == 3 else b.reshape(1, num_heads, 1, -1))
-            for x, b in zip((query, key, value), parts)
-        )
-    q, k, v = (_by_head(x, num_heads) for x in (query, key, value))
-    before = 0
-    if past_key is not None:
-        before = past_key.shape[2]
-        k, v = past_key.cat(k, dim=2), past_value.cat(v, dim=2)
-    mask = _padding_mask(key_padding_mask, q.shape[2], k.shape[2])
-    y = _attend(
-        q, k, v, mask, attention_bias, scale, bool(unidirectional), before, mask_filter_value
-    )
-    return _joined(y), k, v
-
-
-@operator("GroupQueryAttention", domain=_CONTRIB)
-def group_query_attention(query, key, value, past_key, past_value, seqlens_k, total_length=None,
-                          cos_cache=None, sin_cache=None, position_ids=None, attention_bias=None,
-                          do_rotary: int = 0, kv_num_heads: int = 1, local_window_size: int = -1,
-                          num_heads: int = 1, rotary_interleaved: int = 0, scale: float = 0.0,
-                          smooth_softmax: int = 0, softcap: float = 0.0):  # fmt: skip
-    """Causal attention of few heads of keys with a cache, as large language models use it."""
-    if smooth_softmax or local_window_size >= 0:
-        raise NotImplementedError(
-            "GroupQueryAttention with a window or smooth softmax is not supported"
-        )
-    if key is None:
-        size = query.shape[-1] // (num_heads + 2 * kv_num_heads)
-        query, key, value = query.split(
-            [num_heads * size, kv_num_heads * size, kv_num_heads * size], dim=-1
-        )
-    q, k, v = _by_head(query, num_heads), _by_head(key, kv_num_heads), _by_head(value, kv_num_heads)
-    before = 0 if past_key is None else past_key.shape[2]
-    if do_rotary:
-        places = Tensor.arange(q.shape[2]).reshape(1, -1) + before
-        places = places.expand(q.shape[0], q.shape[2]) if position_ids is None else position_ids
-        q = rotary_embedding(q, cos_cache, sin_cache, places, rotary_interleaved)
-        k = rotary_embedding(k, cos_cache, sin_cache, places, rotary_interleaved)
-    if before:
-        k, v = past_key.cat(k, dim=2), past_value.cat(v, dim=2)
-    length = k.shape[2]
-    mask = Tensor.arange(length).reshape(1, -1) <= seqlens_k.reshape(-1, 1)
-    y = _attend(
-        q, _shared(k, num_heads), _shared(v, num_heads), mask.reshape(-1, 1, 1, length),
-        attention_bias, scale, True, before, -math.inf, softcap,
-    )  # fmt: skip
-    return _joined(y), k, v

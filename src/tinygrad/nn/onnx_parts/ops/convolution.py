@@ -32,6 +32,16 @@ def flat_padding(pairs: list[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(itertools.chain.from_iterable(reversed(pairs)))
 
 
+def channels_first(x: Tensor) -> Tensor:
+    """(batch, spatial..., channels) as (batch, channels, spatial...)."""
+    return x.permute(0, x.ndim - 1, *range(1, x.ndim - 1))
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """The way back."""
+    return x.permute(0, *range(2, x.ndim), 1)
+
+
 @operator("Conv")
 def conv(x: Tensor, w: Tensor, b: Tensor | None = None, auto_pad: str = "NOTSET", dilations=None,
          group: int = 1, kernel_shape=None, pads=None, strides=None) -> Tensor:  # fmt: skip

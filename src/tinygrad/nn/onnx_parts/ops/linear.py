@@ -96,18 +96,21 @@ def determinant(x: Tensor) -> Tensor:
 @operator("MatMulNBits", domain=_CONTRIB)
 def matmul_n_bits(a: Tensor, b: Tensor, scales: Tensor, zero_points: Tensor | None = None,
                   g_idx: Tensor | None = None, bias: Tensor | None = None, K: int = 0, N: int = 0,
-                  bits: int = 4, block_size: int = 32, accuracy_level: int = 0) -> Tensor:  # fmt: skip
+                  bits: int = 4, block_size: int = 32, accuracy_level: int = 0,
+                  weight_prepacked: int = 0) -> Tensor:  # fmt: skip
     """a times a matrix of numbers of few bits, each block of a column with a scale of its own."""
-    if g_idx is not None or bits not in (2, 4, 8):
-        raise NotImplementedError(f"MatMulNBits of {bits} bits with g_idx={g_idx is not None}")
+    if bits not in (2, 4, 8) or weight_prepacked:
+        raise NotImplementedError(
+            f"MatMulNBits of {bits} bits, prepacked {weight_prepacked}, is not supported"
+        )
     blocks = -(-K // block_size)
-    weights = _unpacked(b.reshape(N, blocks, -1), bits)[:, :, :block_size].cast(a.dtype)
+    weights = unpacked(b.reshape(N, blocks, -1), bits)[:, :, :block_size].cast(a.dtype)
     middle = float(1 << (bits - 1))
     offset: Tensor | float
     if zero_points is None:
         offset = middle
     elif zero_points.dtype is dtypes.uint8:
-        offset = _unpacked(zero_points.reshape(N, -1), bits)[:, :blocks].unsqueeze(-1).cast(a.dtype)
+        offset = unpacked(zero_points.reshape(N, -1), bits)[:, :blocks].unsqueeze(-1).cast(a.dtype)
     else:
         offset = zero_points.reshape(N, blocks, 1).cast(a.dtype)
     matrix = ((weights - offset) * scales.reshape(N, blocks, 1)).reshape(N, -1)[:, :K]
@@ -115,7 +118,7 @@ def matmul_n_bits(a: Tensor, b: Tensor, scales: Tensor, zero_points: Tensor | No
     return (product if bias is None else product + bias).cast(a.dtype)
 
 
-def _unpacked(packed: Tensor, bits: int) -> Tensor:
+def unpacked(packed: Tensor, bits: int) -> Tensor:
     """The numbers in each byte along the last axis, the lowest bits first."""
     parts = [packed.rshift(i) & ((1 << bits) - 1) for i in range(0, 8, bits)]
     return parts[0].stack(*parts[1:], dim=-1).flatten(-2) if len(parts) > 1 else packed

@@ -140,12 +140,14 @@ def embed_layer_norm(ids: Tensor, segments: Tensor | None, words: Tensor, positi
     if segments is not None and segment_rows is not None:
         total = total + segment_rows[segments]
     y = layer_norm(total, gamma, beta, -1, epsilon)[0]
-    lengths = (
-        Tensor.zeros(ids.shape[0], dtype=dtypes.int32)
-        if mask is None
-        else mask.sum(1).cast(dtypes.int32)
-    )
-    return y, lengths, total
+    return y, line_lengths(ids, mask), total
+
+
+def line_lengths(ids: Tensor, mask: Tensor | None) -> Tensor:
+    """How many positions of each line the mask keeps; 0 without one."""
+    if mask is None:
+        return Tensor.zeros(ids.shape[0], dtype=dtypes.int32)
+    return mask.sum(1).cast(dtypes.int32)
 
 
 @operator("LpNormalization")

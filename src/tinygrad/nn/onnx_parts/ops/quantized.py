@@ -205,9 +205,11 @@ def qlinear_average_pool(
     x, x_scale, x_zero, y_scale, y_zero=None, channels_last: int = 0, **options
 ):
     """Means of windows of quantized numbers."""
-    if channels_last:
-        raise NotImplementedError("QLinearAveragePool with the channels last is not supported")
-    return quantize(convolution.average_pool(_real(x, x_scale, x_zero), **options), y_scale, y_zero)
+    real = _real(x, x_scale, x_zero)
+    if not channels_last:
+        return quantize(convolution.average_pool(real, **options), y_scale, y_zero)
+    means = convolution.average_pool(convolution.channels_first(real), **options)
+    return quantize(convolution.channels_last(means), y_scale, y_zero)
 
 
 @operator("QLinearConcat", domain=_CONTRIB)
