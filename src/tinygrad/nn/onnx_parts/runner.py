@@ -33,6 +33,7 @@ from tinygrad.nn.onnx_parts.model import (
     Weight,
 )
 from tinygrad.nn.onnx_parts.narrow import Narrow
+from tinygrad.nn.onnx_parts.order import nested_graphs, ordered, ordered_function
 from tinygrad.tensor import Tensor
 
 _MAX_CALLS = 64
@@ -54,15 +55,6 @@ class Context:
         """The outputs of `graph` for `inputs`, in the order it declares them."""
         own: dict[Any, Any] = dict(zip(graph.inputs, inputs))
         return self.runner._run_graph(graph, ChainMap(own, self.scope), self.depth + 1)
-
-
-def _nested_graphs(node: OnnxNode) -> list[Graph]:
-    values = [
-        v
-        for option in node.opts.values()
-        for v in (option if isinstance(option, list) else [option])
-    ]
-    return [value for value in values if isinstance(value, Graph)]
 
 
 def wrapped(value: Any) -> Any:
@@ -102,6 +94,7 @@ class OnnxRunner:
         self._debug = 0
         self._constants: dict[int, tuple[Any, Any]] = {}
         self._refuse_unknown()
+        self._order()
 
     # *** loading ***
     def _refuse_unknown(self) -> None:
@@ -116,11 +109,19 @@ class OnnxRunner:
                 ):
                     prefix = "" if domain is Domain.ONNX else f"{getattr(domain, 'value', domain)}."
                     unknown.add(f"{prefix}{node.op}")
-                pending += [graph.nodes for graph in _nested_graphs(node)]
+                pending += [graph.nodes for graph in nested_graphs(node)]
         if unknown:
             raise NotImplementedError(
                 f"the model has operators that are not supported: {sorted(unknown)}"
             )
+
+    def _order(self) -> None:
+        """Sorts nodes by what they need. Raises ValueError for a model that cannot be run."""
+        self._graph = ordered(self._graph)
+        self.graph_nodes = self._graph.nodes
+        self._functions = {
+            key: ordered_function(function, key[1]) for key, function in self._functions.items()
+        }
 
     def _constant(self, value: Any) -> Any:
         """A constant of the file as a value, made once: weights are read here."""
