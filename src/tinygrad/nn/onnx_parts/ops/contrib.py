@@ -298,7 +298,7 @@ def relative_position_bias(table: Tensor, query_length, key_length, max_distance
     queries, keys = (int(np.array(n).item()) for n in (query_length, key_length))
     buckets = table.shape[0]
     distance = np.arange(queries)[:, None] - np.arange(keys)[None, :]
-    offset = 0
+    offset: int | np.ndarray = 0
     if is_bidirectional:
         buckets //= 2
         offset = (distance < 0) * buckets
