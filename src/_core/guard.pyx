@@ -13,12 +13,14 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
+from tinygrad._core.node cimport UOp
 import sys
 import weakref
 
 cdef extern from *:
     """
     #include <Python.h>
+    #include <structmember.h>
     #if PY_VERSION_HEX >= 0x030D0000
     static PyObject *tg_referent(PyObject *ref) {
       PyObject *found = NULL;
@@ -33,9 +35,18 @@ cdef extern from *:
       return found;
     }
     #endif
+    static Py_ssize_t tg_offset(PyObject *descriptor) {
+      if (Py_TYPE(descriptor) != &PyMemberDescr_Type) return -1;
+      return ((PyMemberDescrObject *)descriptor)->d_member->offset;
+    }
+    static PyObject *tg_at(PyObject *owner, Py_ssize_t offset) {
+      return *(PyObject **)((char *)owner + offset);
+    }
     static PyObject *tg_code(PyFrameObject *frame) { return (PyObject *)PyFrame_GetCode(frame); }
     """
     PyObject *tg_referent(object ref)
+    Py_ssize_t tg_offset(object)
+    PyObject *tg_at(PyObject *, Py_ssize_t)
     object PyObject_GenericGetDict(object, void *)
     ctypedef struct PyFrameObject:
         pass
@@ -288,6 +299,66 @@ cdef class Places:
             if label is not None:
                 return label
         return None
+
+
+# ---------------------------------------------------------------- tensors and their nodes
+
+
+cdef Py_ssize_t node_offset = -1
+
+
+def bind_node_slot(descriptor):
+    """Tells where tensors keep their node: the descriptor of that slot. All tensors given to this module have it."""
+    global node_offset
+    node_offset = tg_offset(descriptor)
+    if node_offset < 0:
+        raise TypeError(f"{descriptor!r} is not the descriptor of a slot")
+
+
+cdef inline UOp node_of(object reference):
+    """The node of a tensor that is weakly given; None if it is gone, or has no node yet."""
+    cdef PyObject *held = tg_referent(reference)
+    cdef PyObject *node
+    if held is NULL:
+        return None
+    node = tg_at(held, node_offset)
+    found = None if node is NULL else <object>node
+    Py_XDECREF(held)
+    return <UOp>found
+
+
+def not_memory(list references, object buffer_op, object reshape_op):
+    """The nodes of all live tensors (weakly given) but those that are nothing but a buffer, or a reshape of one."""
+    cdef list found = []
+    cdef UOp node, base
+    for reference in references:
+        node = node_of(reference)
+        if node is None:
+            continue
+        base = <UOp>node.src[0] if node.op is reshape_op else node
+        if base.op is not buffer_op:
+            found.append(node)
+    return found
+
+
+def same_objects(list a, list b):
+    """Whether two lists hold the same objects."""
+    cdef Py_ssize_t i
+    if len(a) != len(b):
+        return False
+    for i in range(len(a)):
+        if a[i] is not b[i]:
+            return False
+    return True
+
+
+def unmoved(list references, list nodes):
+    """Whether all tensors (weakly given) are alive and still have these nodes."""
+    cdef Py_ssize_t i
+    for i in range(len(references)):
+        if node_of(references[i]) is not nodes[i]:
+            return False
+    return True
 
 
 # ---------------------------------------------------------------- functions entered

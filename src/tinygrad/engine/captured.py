@@ -55,7 +55,9 @@ class CapturedJit(Generic[ReturnType]):
 
     def __post_init__(self) -> None:
         # tensors whose memory the kernels use: the node and the memory that each had
-        self.surroundings: list[tuple[weakref.ref, UOp, set[Buffer]]] = []
+        self.surroundings: list[weakref.ref] = []
+        self.surroundings_nodes: list[UOp] = []
+        self.surroundings_memory: list[set[Buffer]] = []
         self.surroundings_alive = 0
         # memory that is read, by kernels or as results, and values that Python saw
         self.used: set[Buffer] = set()

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from tinygrad._core.guard import is_same
+from tinygrad._core.guard import is_same, unmoved
 from tinygrad.device import Buffer
 from tinygrad.dtype import DType
 from tinygrad.engine import sharing
@@ -486,7 +486,10 @@ class TinyJit(Generic[ReturnType]):
             plain=[(name, Snapshots().take(v, str(name))) for name, v in call.plain],
             input_count=len(call.buffers),
         )
-        made.surroundings, made.surroundings_alive = own, len(own)
+        made.surroundings = [weakref.ref(t) for t in own]
+        made.surroundings_nodes = [t.uop for t in own]
+        made.surroundings_memory = [_bases_of(t.uop) for t in own]
+        made.surroundings_alive = len(own)
         made.used, made.seen_values = used, self._seen_values
         made.used_nodes = {self._known[id(t)] for t in self._read_pending}
         # drop-in: tensors in a list stay those of the capture
@@ -548,9 +551,7 @@ class TinyJit(Generic[ReturnType]):
             for item in items
         ]
 
-    def _surroundings(
-        self, used: set[Buffer], call: CallInputs
-    ) -> list[tuple[weakref.ref, UOp, set[Buffer]]]:
+    def _surroundings(self, used: set[Buffer], call: CallInputs) -> list[Any]:
         """Tensors that existed before the call, are no inputs, and are used, for their memory or for what they stand for."""
         given = {id(t) for t in call.tensors}
         read = {id(t) for t in self._read_pending}
@@ -558,8 +559,8 @@ class TinyJit(Generic[ReturnType]):
         for t in self._held:
             if id(t) in given or (id(t) not in read and is_pending(self._known[id(t)])):
                 continue
-            if not used.isdisjoint(bases := _bases_of(t.uop)):
-                found.append((weakref.ref(t), t.uop, bases))
+            if not used.isdisjoint(_bases_of(t.uop)):
+                found.append(t)
         return found
 
     # replay
@@ -581,28 +582,31 @@ class TinyJit(Generic[ReturnType]):
     @staticmethod
     def _surroundings_changed(captured: CapturedJit) -> bool:
         """Realizes what was assigned since; whether a tensor that is used has other memory, or shows it in another way."""
-        alive = [
-            (place, t, node, bases)
-            for place, (ref, node, bases) in enumerate(captured.surroundings)
-            if (t := ref()) is not None
-        ]
+        refs, nodes, memory = (
+            captured.surroundings,
+            captured.surroundings_nodes,
+            captured.surroundings_memory,
+        )
+        if captured.splits == sharing.splits() and unmoved(refs, nodes):
+            return _seen_values_changed(captured)
+        alive = [(place, t) for place, ref in enumerate(refs) if (t := ref()) is not None]
         if len(alive) != captured.surroundings_alive:
             captured.surroundings_alive = len(alive)
             # memory that no tensor knows any more: the function uses another tensor by now
-            known = {b for _, _, _, bases in alive for b in bases}
-            every = [bases & captured.used for _, _, bases in captured.surroundings]
-            if any(not known.issuperset(bases) for bases in every):
+            known = {b for place, _ in alive for b in memory[place]}
+            if any(not known.issuperset(bases & captured.used) for bases in memory):
                 return True
-        stale = [found for found in alive if found[1].uop is not found[2]]
+        stale = [(place, t) for place, t in alive if t.uop is not nodes[place]]
         if stale:
-            stale[0][1].realize(*[t for _, t, _, _ in stale[1:]])
+            stale[0][1].realize(*[t for _, t in stale[1:]])
         if captured.splits != sharing.splits():
             captured.splits, stale = sharing.splits(), alive
-        for place, t, node, bases in stale:
-            if _bases_of(t.uop) != bases or _view_of(t.uop) is not _view_of(node):
+        for place, t in stale:
+            same_view = _view_of(t.uop) is _view_of(nodes[place])
+            if not same_view or _bases_of(t.uop) != memory[place]:
                 return True
-            captured.surroundings[place] = (weakref.ref(t), t.uop, bases)
-        return any(bytes(buf.as_buffer()) != values for buf, values in captured.seen_values)
+            nodes[place] = t.uop
+        return _seen_values_changed(captured)
 
     def _changed_argument(self, captured: CapturedJit, call: CallInputs) -> str | None:
         """The name of an argument, no tensor, that is not what it was. What stays frozen all the same is warned about."""
@@ -624,6 +628,11 @@ class TinyJit(Generic[ReturnType]):
                 f"which the captured kernels keep using; {remedy}",
             )
         return None
+
+
+def _seen_values_changed(captured: CapturedJit) -> bool:
+    """Whether values that Python read in the capture are others by now."""
+    return any(bytes(buf.as_buffer()) != values for buf, values in captured.seen_values)
 
 
 def _view_of(node: UOp) -> UOp:

@@ -39,6 +39,11 @@ mop_cleanup = PatternMatcher(
 )
 
 
+# a view of a stand-in for a buffer, its variables, dtype, device
+Form = tuple[UOp, tuple[UOp, ...], DType, Any]
+_CONSTANT_SHAPES = frozenset({Ops.VCONST, Ops.CONST})
+
+
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a Tensor (or behaves as one)."""
     return isinstance(getattr(value, "uop", None), UOp) and hasattr(value, "realize")
@@ -126,7 +131,7 @@ class CallInputs:
     tensors: list[Any] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     nodes: list[UOp] = field(default_factory=list)
-    forms: list[tuple[UOp, tuple[UOp, ...], DType, str]] = field(default_factory=list)
+    forms: list[Form] = field(default_factory=list)
     fixed: list[tuple[int | str, UOp]] = field(default_factory=list)
     plain: list[tuple[int | str, Any]] = field(default_factory=list)
     var_vals: dict[str, int] = field(default_factory=dict)
@@ -178,7 +183,10 @@ def _unbind(value: UOp, call: CallInputs) -> UOp:
 
 
 def _has_memory(tensor: Any) -> bool:
-    base = tensor.uop.base
+    base = tensor.uop
+    if base.op is not Ops.BUFFER:
+        base = base.src[0] if base.op is Ops.RESHAPE else base
+        base = base.base
     return base.op is Ops.BUFFER and base.realized is not None
 
 
@@ -205,9 +213,42 @@ def _base_nodes(node: UOp) -> list[UOp]:
     return bases if all(b.op is Ops.BUFFER and b.realized is not None for b in bases) else []
 
 
+@functools.lru_cache(maxsize=4096)
+def _plain_form(size: int, dtype: DType, device: UOp, shape: UOp | None) -> Form:
+    """The form of a whole buffer, reshaped or not."""
+    node = UOp(Ops.BUFFER, dtype, (UOp(Ops.LUNIQUE, arg=-1), device), size)
+    if shape is not None:
+        node = UOp(Ops.RESHAPE, dtype, (node, shape))
+    return node, (), dtype, node.device
+
+
+def _describe_plain(name: int | str, tensor: Any, call: CallInputs, owner: dict) -> bool:
+    """Describes a tensor that is all of one buffer, the usual one; False for any other."""
+    node = base = tensor.uop
+    shape = None
+    if node.op is Ops.RESHAPE:
+        base, shape = node.src
+        if shape.op not in _CONSTANT_SHAPES:
+            return False
+    if base.op is not Ops.BUFFER:
+        return False
+    held = base.realized
+    if type(held) is not Buffer or held in owner:
+        return False
+    owner[held] = name
+    call.names.append(name)
+    call.tensors.append(tensor)
+    call.forms.append(_plain_form(base.arg, base.dtype, base.src[1], shape))
+    call.buffers.append(held)
+    call.nodes.append(base)
+    return True
+
+
 def _describe(
     name: int | str, tensor: Any, call: CallInputs, owner: dict[Buffer, int | str]
 ) -> None:
+    if _describe_plain(name, tensor, call, owner):
+        return
     node = tensor.uop
     bases = _base_nodes(node)
     stand_ins = {u: UOp(Ops.LUNIQUE, arg=-1 - i) for i, u in enumerate(_unique_nodes(node))}
@@ -220,7 +261,7 @@ def _describe(
     call.names.append(name)
     call.tensors.append(tensor)
     variables = tuple(sorted(form.vars(), key=lambda v: v.expr)) if call.var_vals else ()
-    call.forms.append((form, variables, tensor.dtype, tensor.device))
+    call.forms.append((form, variables, node.dtype, node.device))
     for base in bases:
         held = base.realized
         for buf in held.bufs if isinstance(held, MultiBuffer) else [held]:
@@ -253,7 +294,7 @@ def explain_mismatch(names: list, forms: list, call: CallInputs) -> str | None:
     return None
 
 
-def _shown(form: tuple[UOp, tuple[UOp, ...], DType, str]) -> str:
+def _shown(form: Form) -> str:
     view, _, dtype, device = form
     kind = "" if view.op is Ops.BUFFER else f" (a view: {view.op.name})"
     return f"{dtype} of shape {view.shape} on {device}{kind}"

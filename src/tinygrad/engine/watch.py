@@ -11,6 +11,7 @@ can show, such as the time, is named in `unseen`. Called by `jit`.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import random
@@ -25,6 +26,7 @@ from tinygrad.device import Device
 from tinygrad.dtype import dtypes
 from tinygrad.engine.reads import FREE, GLOBAL, UNKNOWN, Chain, reads_of
 from tinygrad.engine.watch_values import (
+    Equal,
     HeldTensor,
     Snapshots,
     TensorNode,
@@ -115,20 +117,27 @@ class _Defaults:
 class _Settings:
     """What changes the meaning of the same code: training mode, default dtypes, the default device, switches."""
 
-    def read(self, key: str) -> Any:
-        if key == "Tensor.training":
-            return tensor_class().training
-        if key == "Device.DEFAULT":
-            return Device.DEFAULT
-        if key.startswith("dtypes."):
-            return getattr(dtypes, key.removeprefix("dtypes."))
-        return ContextVar._cache[key].value
+    names = ("Tensor.training", "dtypes.default_float", "dtypes.default_int", "Device.DEFAULT")
 
-    def put_into(self, places: Places) -> None:
-        for key in ("Tensor.training", "dtypes.default_float", "dtypes.default_int"):
-            places.add(READER, self, key, self.read(key), key)
-        for key in ("Device.DEFAULT", *_SWITCHES):
-            places.add(READER, self, key, self.read(key), key)
+    def read(self, key: str) -> Any:
+        # all in one: it is read at every call
+        return (
+            tensor_class().training,
+            dtypes.default_float,
+            dtypes.default_int,
+            Device.DEFAULT,
+            *[switch.value for switch in _switches()],
+        )
+
+    def differing(self, before: tuple) -> str:
+        """The name of the first setting that is not what it was."""
+        names = (*self.names, *_SWITCHES)
+        return next((n for n, a, b in zip(names, before, self.read("")) if a != b), "a setting")
+
+
+@functools.cache
+def _switches() -> list[ContextVar]:
+    return [ContextVar._cache[name] for name in _SWITCHES]
 
 
 class _Environment:
@@ -157,12 +166,15 @@ class Watch:
 
     def __init__(self) -> None:
         self.places = Places()
+        self.settings = _SETTINGS.read("")
+        self.places.add(READER, _SETTINGS, "settings", Equal(self.settings), "settings")
         self.spent: dict[str, None] = {}
         self.unseen: dict[str, None] = {}
 
     def differing(self) -> str | None:
         """The name of the first place that holds something else by now."""
-        return self.places.differing()
+        label = self.places.differing()
+        return _SETTINGS.differing(self.settings) if label == "settings" else label
 
     def settle(self, used: set[Any], nodes: set[UOp]) -> None:
         """Forgets tensors that the function named but did not read: none of the memory in `used`, none of the `nodes`."""
@@ -185,7 +197,6 @@ class Observer:
         self.items: dict[tuple, _Item] = {}
         self.entered: set[tuple] = set()
         self.kept: list[Any] = []
-        _SETTINGS.put_into(self.watch.places)
         if before is not None:
             self._take_again(before)
         if function is not None:

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
+from tinygrad._core.guard import bind_node_slot, not_memory
 from tinygrad.device import Device
 from tinygrad.dtype import ConstType, DType, DTypeLike, dtypes, least_upper_dtype, to_dtype
 from tinygrad.mixin import OpMixin
@@ -55,6 +56,11 @@ def live_tensors() -> list[TensorCore]:
     """All tensors that exist now, oldest first."""
     found = [ref() for ref in list(_live.values())]
     return [t for t in found if t is not None]
+
+
+def nodes_without_memory() -> list[UOp]:
+    """The nodes of live tensors but those that are a buffer as it is, oldest first."""
+    return not_memory(list(_live.values()), Ops.BUFFER, Ops.RESHAPE)
 
 
 def owner_of(tensor: TensorCore) -> TensorCore:
@@ -446,6 +452,9 @@ class TensorCore(OpMixin, Lender, TensorMethods):
         [1.0]
         """
         return self._lift(lambda u: u.contiguous_backward())
+
+
+bind_node_slot(TensorCore.__dict__["uop"])
 
 
 def _rebuild(cls, node: UOp, requires_grad, grad):

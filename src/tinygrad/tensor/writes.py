@@ -16,10 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from tinygrad._core.guard import same_objects
 from tinygrad.device import Buffer, MultiBuffer
+from tinygrad.engine import sharing
 from tinygrad.engine.sharing import VIEWS, parts_of
 from tinygrad.schedule.demand import split_views
-from tinygrad.tensor.core import TensorCore, live_tensors
+from tinygrad.tensor.core import TensorCore, live_tensors, nodes_without_memory
 from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers
 
 # a state of memory that has a place of its own before, or once, it is computed
@@ -195,20 +197,31 @@ def _is_view(node: UOp) -> bool:
     return state.op in (Ops.BUFFER, Ops.CONST, Ops.MSTACK, Ops.MSELECT)
 
 
+class _LastLook:
+    """What `readers_of_memory` saw last: the nodes of tensors, and the memory that they read. It is mostly the same again."""
+
+    nodes: list[UOp] = []
+    bases: frozenset[Buffer] | None = None
+    splits = -1
+
+
 def readers_of_memory(written: set[Buffer]) -> OldReaders | None:
     """Who is yet to be computed from buffers that are about to be overwritten."""
     # before each launch of a capture: what is nothing but a buffer, most of all there is, is passed over at once
-    waiting = [
-        t
-        for t in live_tensors()
-        if (u := t.uop).op is not Ops.BUFFER
-        and not (u.op is Ops.RESHAPE and u.src[0].op is Ops.BUFFER)
-        and not _is_view(u)
-    ]
-    if not waiting:
+    nodes = nodes_without_memory()
+    if not nodes:
         return None
-    order = UOp.sink(*dict.fromkeys(t.uop for t in waiting)).toposort()
-    replaced = {u for u in order if u.op is Ops.BUFFER and not written.isdisjoint(parts_of(u))}
+    if _LastLook.bases is not None and _LastLook.splits == sharing.splits():
+        if written.isdisjoint(_LastLook.bases) and same_objects(nodes, _LastLook.nodes):
+            return None
+    waiting = dict.fromkeys(u for u in nodes if not _is_view(u))
+    order = UOp.sink(*waiting).toposort()
+    memory = {u: parts_of(u) for u in order if u.op is Ops.BUFFER}
+    # memory that is yet to be allocated may be known by the next time
+    known = all(memory.values())
+    _LastLook.nodes, _LastLook.splits = nodes, sharing.splits()
+    _LastLook.bases = frozenset(b for found in memory.values() for b in found) if known else None
+    replaced = {u for u, found in memory.items() if not written.isdisjoint(found)}
     return _readers(replaced, set(), set()) if replaced else None
 
 
