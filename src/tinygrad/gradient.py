@@ -126,6 +126,19 @@ def _maximum_gradient(ctx: UOp, ret: UOp):
     )
 
 
+def _cosine(angle: UOp) -> UOp:
+    """The cosine, spelt as the sine of pi/2 - angle; of such a difference the sine of what is
+    subtracted, which the difference has rounded."""
+    if angle.op is Ops.ADD:
+        for quarter, other in (angle.src, angle.src[::-1]):
+            if quarter.base.op is not Ops.CONST or quarter.base.arg != math.pi / 2:
+                continue
+            if other.op is Ops.MUL and other.src[1].base.op is Ops.CONST:
+                if other.src[1].base.arg == -1:
+                    return other.src[0].sin()
+    return (math.pi / 2 - angle).sin()
+
+
 def _power_gradient(ctx: UOp, ret: UOp):
     base, exponent = ret.src
     nothing = ctx.const_like(0)
@@ -218,7 +231,7 @@ pm_gradient = PatternMatcher(
         (UPat(Ops.MUL, name="ret"), lambda ctx, ret: (ret.src[1] * ctx, ret.src[0] * ctx)),
         (UPat(Ops.RECIPROCAL, name="ret"), lambda ctx, ret: (-(ctx * ret * ret),)),
         (UPat(Ops.FDIV, name="ret"), lambda ctx, ret: (ctx / ret.src[1], -ctx * ret / ret.src[1])),
-        (UPat(Ops.SIN, name="ret"), lambda ctx, ret: ((math.pi / 2 - ret.src[0]).sin() * ctx,)),
+        (UPat(Ops.SIN, name="ret"), lambda ctx, ret: (_cosine(ret.src[0]) * ctx,)),
         (UPat(Ops.LOG2, name="ret"), lambda ctx, ret: (ctx / (ret.src[0] * _LN2),)),
         (UPat(Ops.EXP2, name="ret"), lambda ctx, ret: (ret * ctx * _LN2,)),
         (UPat(Ops.SQRT, name="ret"), lambda ctx, ret: (ctx / (ret * 2),)),

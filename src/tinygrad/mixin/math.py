@@ -450,7 +450,11 @@ class MathMixin:
         >>> Tensor([-1.0, 2.0, 9.0]).relu6().tolist()
         [0.0, 2.0, 6.0]
         """
-        return self.relu().sub(self.sub(6).relu())
+        return self.relu()._limited(6)
+
+    def _limited(self, top):
+        """`self` below `top`, else `top`, with slope 0 there; NaN stays NaN."""
+        return self.ge(top).where(top, self)
 
     def leaky_relu(self, neg_slope=0.01):
         """`self` above zero, `neg_slope * self` below.
@@ -483,7 +487,8 @@ class MathMixin:
         0.841
         """
         cubic = self.add(self.mul(self).mul(self).mul(0.044715))
-        return self.mul(0.5).mul(cubic.mul(math.sqrt(2 / math.pi)).tanh().add(1))
+        # (1 + tanh(x)) / 2 is sigmoid(2 * x), which does not cancel below zero
+        return self.mul(cubic.mul(2 * math.sqrt(2 / math.pi)).sigmoid())
 
     def quick_gelu(self):
         """`self * sigmoid(1.702 * self)`, the cheap form of `gelu`.
@@ -507,8 +512,7 @@ class MathMixin:
         >>> Tensor([-4.0, 0.0, 4.0]).hardsigmoid().tolist()
         [0.0, 0.5, 1.0]
         """
-        line = self.mul(alpha).add(beta)
-        return line.relu().sub(line.sub(1).relu())
+        return self.mul(alpha).add(beta).relu()._limited(1)
 
     def hardswish(self):
         """`self * relu6(self + 3) / 6` (Howard et al., arXiv:1905.02244).
@@ -516,7 +520,7 @@ class MathMixin:
         >>> Tensor([0.0, 4.0]).hardswish().tolist()
         [0.0, 4.0]
         """
-        return self.mul(self.add(3).relu6()).mul(1 / 6)
+        return self.mul(self.add(3).relu6().mul(1 / 6))
 
     # ---- operators
 

@@ -1,7 +1,10 @@
 """Elementary functions and activations of tensors.
 
 Exponentials, logarithms, circular and hyperbolic functions and what networks make of them. Integers
-are computed in the default float; shapes and dtypes as in `elementwise`.
+are computed in the default float, narrow floats in float32 and rounded once. Every function is within
+a few units in the last place of the true value wherever that is no subnormal number: near a zero the
+series of `series` take over from formulas that would cancel. Where two formulas meet, the one that is
+not used is given a harmless argument, so that its slope cannot make the gradient NaN.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from collections.abc import Callable
 from typing import Self
 
 from tinygrad.dtype import dtypes
+from tinygrad.mixin.math import MathMixin
+from tinygrad.tensor import series
 from tinygrad.tensor.core import TensorCore
 from tinygrad.uop.ops import Ops
 
@@ -59,7 +64,7 @@ class ElementaryMixin(TensorCore):
         >>> Tensor(0.0).tan().item()
         0.0
         """
-        return self.sin() / self.cos()
+        return self._through_float32(lambda x: x.sin() / x.cos())
 
     def exp2(self) -> Self:
         """`2 ** self`.
@@ -91,7 +96,7 @@ class ElementaryMixin(TensorCore):
         >>> Tensor(1.0).log().item()
         0.0
         """
-        return self.log2() * _LN2
+        return self._through_float32(lambda x: x.log2() * _LN2)
 
     def sinh(self) -> Self:
         """Hyperbolic sine.
@@ -99,7 +104,16 @@ class ElementaryMixin(TensorCore):
         >>> Tensor(0.0).sinh().item()
         0.0
         """
-        return (self.exp() - self.neg().exp()) / 2
+
+        def of(x):
+            is_small = x.abs() < 1
+            # two factors, so that nothing overflows before the result does
+            root = (x * 0.5).exp()
+            inverse = root.reciprocal()
+            large = (root * 0.5) * root - (inverse * 0.5) * inverse
+            return is_small.where(series.odd("sinh", is_small.where(x, 0)), large)
+
+        return self._through_float32(of)
 
     def cosh(self) -> Self:
         """Hyperbolic cosine.
@@ -107,7 +121,13 @@ class ElementaryMixin(TensorCore):
         >>> Tensor(0.0).cosh().item()
         1.0
         """
-        return (self.exp() + self.neg().exp()) / 2
+
+        def of(x):
+            root = (x * 0.5).exp()
+            inverse = root.reciprocal()
+            return (root * 0.5) * root + (inverse * 0.5) * inverse
+
+        return self._through_float32(of)
 
     def tanh(self) -> Self:
         """Hyperbolic tangent.
@@ -115,21 +135,46 @@ class ElementaryMixin(TensorCore):
         >>> Tensor(0.0).tanh().item()
         0.0
         """
-        return 2.0 * (2.0 * self).sigmoid() - 1.0
+
+        def of(x):
+            # beyond 20 it is 1 in every dtype
+            minus_one = ((x > 20).where(20, x) * 2)._expm1()
+            return minus_one / (minus_one + 2)
+
+        return self._through_float32(of)
+
+    def _expm1(self) -> Self:
+        """`exp(self) - 1` of a float tensor, also near zero."""
+        is_small = self.abs() < 0.5
+        return is_small.where(series.expm1(is_small.where(self, 0)), self.exp() - 1)
+
+    def _log1p(self) -> Self:
+        """`log(1 + self)` of a float tensor, also near zero."""
+        is_small = self.abs() < 0.5
+        part = is_small.where(self, 0)
+        # log(1 + u) is 2 * atanh(u / (u + 2)), with an argument below 1/3
+        return is_small.where(series.odd("atanh", part / (part + 2)) * 2, (self + 1).log())
 
     def asin(self) -> Self:
-        """Inverse sine, by Abramowitz and Stegun 4.4.46 (error below 2e-8).
+        """Inverse sine; NaN outside [-1, 1].
 
         >>> round(Tensor(1.0).asin().item(), 4)
         1.5708
         """
-        coefficients = (
-            -0.0012624911, 0.0066700901, -0.0170881256, 0.0308918810,
-            -0.0501743046, 0.0889789874, -0.2145988016, 1.5707963050,
-        )  # fmt: skip
+
+        def of(x):
+            is_small, near, far = x._asin_parts()
+            return is_small.where(near, (math.pi / 2 - 2 * far) * x.sign())
+
+        return self._through_float32(of)
+
+    def _asin_parts(self) -> tuple[Self, Self, Self]:
+        """`is_small`, the inverse sine where it is, and that of `sqrt((1 - |self|) / 2)` elsewhere."""
         size = self.abs()
-        near = math.pi / 2 - (1.0 - size).sqrt() * _horner(size, coefficients)
-        return self.sign() * near
+        is_small = size < 0.5
+        rest = is_small.where(0.25, (1 - size) * 0.5).sqrt()
+        value = series.odd("asin", is_small.where(self, rest))
+        return is_small, value, value
 
     def acos(self) -> Self:
         """Inverse cosine.
@@ -137,7 +182,12 @@ class ElementaryMixin(TensorCore):
         >>> round(Tensor(0.0).acos().item(), 4)
         1.5708
         """
-        return math.pi / 2 - self.asin()
+
+        def of(x):
+            is_small, near, far = x._asin_parts()
+            return is_small.where(math.pi / 2 - near, (x < 0).where(math.pi - 2 * far, 2 * far))
+
+        return self._through_float32(of)
 
     def atan(self) -> Self:
         """Inverse tangent.
@@ -145,7 +195,18 @@ class ElementaryMixin(TensorCore):
         >>> round(Tensor(1.0).atan().item(), 4)
         0.7854
         """
-        return (self / (1 + self * self).sqrt()).asin()
+
+        def of(x):
+            is_large = x.abs() > 1
+            y = is_large.where(is_large.where(x, 1).reciprocal(), x)
+            # from tan(pi/8) on, as the distance from pi/4
+            is_middle = y.abs() > math.sqrt(2) - 1
+            side = y.sign().detach()
+            z = is_middle.where((y - side) / (y.abs() + 1), y)
+            angle = series.odd("atan", z) + is_middle.where(side * (math.pi / 4), 0)
+            return is_large.where(x.sign().detach() * (math.pi / 2) - angle, angle)
+
+        return self._through_float32(of)
 
     def asinh(self) -> Self:
         """Inverse hyperbolic sine.
@@ -153,7 +214,19 @@ class ElementaryMixin(TensorCore):
         >>> round(Tensor(1.0).asinh().item(), 4)
         0.8814
         """
-        return (self + (self.square() + 1).sqrt()).log()
+
+        def of(x):
+            size = x.abs()
+            is_small = size < 0.3
+            part = is_small.where(x, 0)
+            near = series.odd("atanh", part / (part.square() + 1).sqrt())
+            is_large = size > 1e9  # the square would overflow
+            moderate = is_large.where(0, size)
+            sum_ = is_large.where(size, moderate + (moderate.square() + 1).sqrt())
+            far = (sum_.log() + is_large.where(size.const_like(_LN2), 0)) * x.sign().detach()
+            return is_small.where(near, far)
+
+        return self._through_float32(of)
 
     def acosh(self) -> Self:
         """Inverse hyperbolic cosine; NaN below 1.
@@ -161,7 +234,16 @@ class ElementaryMixin(TensorCore):
         >>> round(Tensor(2.0).acosh().item(), 4)
         1.317
         """
-        return (self + (self.square() - 1).sqrt()).log()
+
+        def of(x):
+            is_large = x > 1e9  # the square would overflow
+            above = is_large.where(1, x - 1)
+            moderate = (above + (above * (above + 2)).sqrt())._log1p()
+            value = is_large.where(is_large.where(x, 1).log() + _LN2, moderate)
+            # a sum, because below -1 PyTorch has the slope of the formula
+            return value + (x < 1).where(value.const_like(math.nan), 0)
+
+        return self._through_float32(of)
 
     def atanh(self) -> Self:
         """Inverse hyperbolic tangent.
@@ -169,18 +251,30 @@ class ElementaryMixin(TensorCore):
         >>> round(Tensor(0.5).atanh().item(), 4)
         0.5493
         """
-        return ((1 + self) / (1 - self)).log() / 2
+
+        def of(x):
+            is_small = x.abs() < 1 / 3
+            far = ((x + 1) / (1 - x)).log() * 0.5
+            return is_small.where(series.odd("atanh", is_small.where(x, 0)), far)
+
+        return self._through_float32(of)
 
     def erf(self) -> Self:
-        """Error function, by Abramowitz and Stegun 7.1.26 (error below 1.5e-7).
+        """Error function.
 
         >>> round(Tensor(1.0).erf().item(), 4)
         0.8427
         """
-        size = self.abs()
-        t = 1.0 / (1.0 + 0.3275911 * size)
-        series = _horner(t, (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
-        return self.sign() * (1.0 - t * series * (-self.square()).exp())
+
+        def of(x):
+            is_small = x.abs() < 1
+            near = series.odd("erf", is_small.where(x, 0))
+            size = x.abs()
+            size = (size > 10).where(10, size)
+            far = (1 - series.scaled_erfc(size) * (-size.square()).exp()) * x.sign().detach()
+            return is_small.where(near, far)
+
+        return self._through_float32(of)
 
     def logaddexp(self, other) -> Self:
         """`log(exp(self) + exp(other))` without overflow.
@@ -189,9 +283,12 @@ class ElementaryMixin(TensorCore):
         0.6931
         """
         left, right = self._as_float()._broadcasted(other)
-        top = left.maximum(right).detach()
-        shift = top.isinf().where(0.0, top)
-        return ((left - shift).exp() + (right - shift).exp()).log() + shift
+        kind = left.dtype
+        if kind.itemsize < 4:
+            left, right = left.cast(dtypes.float32), right.cast(dtypes.float32)
+        # where both are the same infinity, so is the result
+        apart = (left == right).where(0.0, left - right).abs()
+        return (left.maximum(right) + (-apart).exp()._log1p()).cast(kind)
 
     def sigmoid(self) -> Self:
         """`1 / (1 + exp(-self))`.
@@ -199,7 +296,7 @@ class ElementaryMixin(TensorCore):
         >>> Tensor(0.0).sigmoid().item()
         0.5
         """
-        return (1 + (self._as_float() * (-1 / _LN2)).exp2()).reciprocal()
+        return self._through_float32(lambda x: ((x * (-1 / _LN2)).exp2() + 1).reciprocal())
 
     # ---- activations
 
@@ -209,7 +306,7 @@ class ElementaryMixin(TensorCore):
         >>> round(Tensor(0.0).logsigmoid().item(), 4)
         -0.6931
         """
-        return -((-self).softplus())
+        return -((-self._as_float()).softplus())
 
     def softplus(self, beta=1.0) -> Self:
         """`log(1 + exp(beta * self)) / beta`, a smooth relu.
@@ -217,8 +314,7 @@ class ElementaryMixin(TensorCore):
         >>> round(Tensor(0.0).softplus().item(), 4)
         0.6931
         """
-        scaled = self * beta
-        return scaled.logaddexp(0.0) * (1 / beta)
+        return self._through_float32(lambda x: (x * beta).logaddexp(0.0) * (1 / beta))
 
     def softsign(self) -> Self:
         """`self / (1 + |self|)`.
@@ -234,7 +330,20 @@ class ElementaryMixin(TensorCore):
         >>> Tensor(0.0).mish().item()
         0.0
         """
-        return self * self.softplus().tanh()
+
+        def of(x):
+            # tanh(log(1 + e)) is n / (n + 2) for n = e * (e + 2); beyond 20 it is 1 in every dtype
+            is_large = x > 20
+            power = is_large.where(0, x).exp()
+            n = power * (power + 2)
+            return is_large.where(x, x * (n / (n + 2)))
+
+        return self._through_float32(of)
+
+    def _elu(self, alpha: float) -> Self:
+        """`self` above zero, `alpha * (exp(self) - 1)` else."""
+        is_positive = self > 0
+        return is_positive.where(self, is_positive.where(0, self)._expm1() * alpha)
 
     def elu(self, alpha=1.0) -> Self:
         """`self` above zero, `alpha * (exp(self) - 1)` below (Clevert et al., arXiv:1511.07289).
@@ -242,7 +351,7 @@ class ElementaryMixin(TensorCore):
         >>> Tensor([-1000.0, 2.0]).elu().tolist()
         [-1.0, 2.0]
         """
-        return self.relu() - alpha * (1 - self.exp()).relu()
+        return self._through_float32(lambda x: x._elu(alpha))
 
     def celu(self, alpha=1.0) -> Self:
         """The elu that is smooth for every alpha (Barron, arXiv:1704.07483).
@@ -250,7 +359,13 @@ class ElementaryMixin(TensorCore):
         >>> Tensor([-1000.0, 2.0]).celu().tolist()
         [-1.0, 2.0]
         """
-        return self.maximum(0) + (alpha * ((self / alpha).exp() - 1)).minimum(0)
+        return self._through_float32(
+            lambda x: (
+                (x / alpha)._elu(1.0) * alpha
+                if alpha > 0
+                else x.maximum(0) + ((x / alpha)._expm1() * alpha).minimum(0)
+            )
+        )
 
     def selu(self, alpha=1.67326, gamma=1.0507) -> Self:
         """The self-normalizing elu (Klambauer et al., arXiv:1706.02515).
@@ -258,12 +373,19 @@ class ElementaryMixin(TensorCore):
         >>> Tensor(0.0).selu().item()
         0.0
         """
-        return gamma * (self >= 0).detach().where(self, alpha * (self.exp() - 1))
+        return self._through_float32(lambda x: x._elu(alpha) * gamma)
 
 
-def _horner(x, coefficients):
-    """The polynomial with `coefficients`, highest power first."""
-    total = coefficients[0]
-    for c in coefficients[1:]:
-        total = total * x + c
-    return total
+def _rounded_once(name: str) -> Callable[[ElementaryMixin], ElementaryMixin]:
+    """The method of `MathMixin`, computed in float32 for narrow floats."""
+    general = getattr(MathMixin, name)
+
+    def method(self):
+        return self._through_float32(general)
+
+    method.__name__, method.__doc__ = name, general.__doc__
+    return method
+
+
+for _name in ("rsqrt", "silu", "swish", "gelu", "quick_gelu", "hardswish"):
+    setattr(ElementaryMixin, _name, _rounded_once(_name))

@@ -8,6 +8,7 @@ promote.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, Self
 
 from tinygrad.dtype import (
@@ -134,8 +135,9 @@ class ElementwiseMixin(TensorCore):
             raise RuntimeError(f"rounding_mode is None, 'trunc' or 'floor', got {rounding_mode!r}")
         self._refuse_outsider(x, "division")
         if dtypes.is_float(top.dtype):
-            ratio = top * bottom.reciprocal()
-            return ratio.trunc() if rounding_mode == "trunc" else ratio.floor()
+            if rounding_mode == "trunc":
+                return (top * bottom.reciprocal()).trunc()
+            return top._floor_parts(bottom)[0]
         if top.dtype is dtypes.bool:
             top, bottom = top.cast(dtypes.uint8), bottom.cast(dtypes.uint8)
         whole = top.alu(Ops.IDIV, bottom)
@@ -144,6 +146,17 @@ class ElementwiseMixin(TensorCore):
         # C rounds toward zero: one less where the signs differ and something is left over
         left_over = (top.alu(Ops.MOD, bottom) != 0) & ((top < 0) != (bottom < 0))
         return whole - left_over.cast(whole.dtype)
+
+    def _floor_parts(self, bottom: Self) -> tuple[Self, Self]:
+        """Quotient rounded down and remainder of floats, as Python's: the remainder has the sign of
+        `bottom` and 0 // inf is 0. Exact while the quotient is, that is up to 2**24 in float32."""
+        rounded = (self * bottom.reciprocal()).floor()
+        # a product and sum in this form are rounded once where the target can; 0 * inf would be NaN
+        rest = (rounded == 0).where(self, rounded * -bottom + self)
+        # the division rounded up to a whole number that it does not reach
+        above = (rest != 0) & ((rest < 0) != (bottom < 0))
+        quotient = above.where(rounded - 1, rounded)
+        return self.isinf().where(math.nan, quotient), above.where(rest + bottom, rest)
 
     def mod(self, x, reverse=False) -> Self:
         """Remainder with the sign of the divisor, as Python's `%`.
@@ -154,7 +167,7 @@ class ElementwiseMixin(TensorCore):
         self._refuse_outsider(x, "remainder")
         top, bottom = self._broadcasted(x, reverse)
         if dtypes.is_float(top.dtype):
-            return top - top.div(bottom, rounding_mode="floor") * bottom
+            return top._floor_parts(bottom)[1]
         if top.dtype is dtypes.bool:
             top, bottom = top.cast(dtypes.uint8), bottom.cast(dtypes.uint8)
         rest = top.alu(Ops.MOD, bottom)
@@ -484,7 +497,10 @@ class ElementwiseMixin(TensorCore):
         >>> Tensor([-1, 2]).abs().tolist()
         [1, 2]
         """
-        return self if self._is_unsigned() else self * self.sign().detach()
+        if self._is_unsigned():
+            return self
+        size = self * self.sign().detach()
+        return (self == 0).where(0, size) if dtypes.is_float(self.dtype) else size  # not -0.0
 
     def copysign(self, other) -> Self:
         """The magnitude of `self` with the sign of `other`; -0.0 counts as negative.

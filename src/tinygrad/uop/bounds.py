@@ -41,6 +41,13 @@ def _corners(f: Callable, a: Interval, b: Interval) -> Interval | None:
     return None if _has_nan(*values) else (min(values), max(values))
 
 
+def _rounded(low: float, high: float, scalar: DType) -> Interval:
+    """Rounding is monotone, so the rounded ends bound the rounded values; an infinite end is NaN in a
+    type without infinities."""
+    ends = truncate[scalar](low), truncate[scalar](high)
+    return full_range(scalar) if _has_nan(*ends) else ends
+
+
 def _fit(bounds: Interval | None, dtype: DType) -> Interval:
     """Exact bounds as bounds of the computed value: wrapped integers, rounded floats."""
     scalar = dtype.scalar()
@@ -49,9 +56,7 @@ def _fit(bounds: Interval | None, dtype: DType) -> Interval:
         return everything
     low, high = bounds
     if dtypes.is_float(scalar):
-        # rounding is monotone, so the rounded ends bound the rounded values
-        rounded = truncate[scalar]
-        return everything if _has_nan(low, high) else (rounded(low), rounded(high))
+        return everything if _has_nan(low, high) else _rounded(low, high, scalar)
     if scalar is dtypes.bool:
         return (bool(low), bool(high))
     return bounds if everything[0] <= low and high <= everything[1] else everything
@@ -201,10 +206,7 @@ def _converted(u) -> Interval:
         nonzero = a[0] > 0 or a[1] < 0
         return (nonzero, nonzero or a[0] != 0 or a[1] != 0)
     if dtypes.is_float(scalar):
-        try:
-            return (truncate[scalar](float(a[0])), truncate[scalar](float(a[1])))
-        except OverflowError:
-            return full_range(scalar)
+        return _rounded(*a, scalar)
     if dtypes.is_float(source.scalar()):
         # a float from memory can be NaN, which converts to anything
         if not (math.isfinite(a[0]) and math.isfinite(a[1])):

@@ -9,9 +9,10 @@ the algebra. Elementary functions come from `uop/transcendental.py`; it is expor
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection
 
-from tinygrad.dtype import DType, dtypes
+from tinygrad.dtype import DType, dtypes, truncate
 from tinygrad.helpers import DISABLE_FAST_IDIV, TRANSCENDENTAL
 from tinygrad.uop import Ops
 from tinygrad.uop.ops import PatternMatcher, UOp, UPat
@@ -24,6 +25,8 @@ from tinygrad.uop.transcendental import (
     pow2if,
     rintk,
     trig_poly,
+    xcos,
+    xexp,
     xexp2,
     xlog2,
     xpow,
@@ -31,6 +34,7 @@ from tinygrad.uop.transcendental import (
     xsqrt,
     xtrunc,
 )
+from tinygrad.uop.transcendental_tables import LOG2_E
 
 __all__ = [
     "TRANSCENDENTAL_DTYPES",
@@ -43,6 +47,8 @@ __all__ = [
     "pow2if",
     "rintk",
     "trig_poly",
+    "xcos",
+    "xexp",
     "xexp2",
     "xlog2",
     "xpow",
@@ -213,11 +219,46 @@ def _when(dtype_set: Collection[DType], fn: Callable[[UOp], UOp]):
     return lower
 
 
+def _angle_of_cosine(u: UOp) -> UOp | None:
+    """`x` of `x + pi/2` or `pi/2 - x`, in all forms that a sum takes on its way here."""
+    quarter = {Ops.ADD: u.src[-1:], Ops.SUB: u.src[:1], Ops.MULACC: u.src[-1:]}.get(u.op)
+    if not quarter or quarter[0].op is not Ops.CONST:
+        return None
+    rounded = truncate[u.dtype.scalar()]
+    if rounded(quarter[0].arg) != rounded(math.pi / 2):
+        return None
+    if u.op is Ops.MULACC:
+        return u.src[0] * u.src[1]
+    return u.src[0] if u.op is Ops.ADD else u.src[1]
+
+
+def _lower_sine(d: UOp) -> UOp:
+    """A cosine is spelt as the sine of a sum with pi/2, which for large angles would be rounded away."""
+    angle = _angle_of_cosine(d) if d.dtype.scalar() in _ROUNDED_SUMS else None
+    return xsin(d) if angle is None else xcos(angle)
+
+
+def _lower_exp2(d: UOp) -> UOp:
+    """`e**x` is spelt as `2**(x * log2(e))`; the product would be rounded, by the more the larger it is."""
+    if d.op is Ops.MUL and d.src[1].op is Ops.CONST and d.dtype.scalar() in _ROUNDED_SUMS:
+        rounded = truncate[d.dtype.scalar()]
+        fraction, exponent = math.frexp(rounded(d.src[1].arg))
+        if abs(fraction) == rounded(LOG2_E / 2):
+            factor = math.copysign(math.ldexp(1.0, exponent - 1), fraction)
+            x = d.src[0]
+            return xexp(x if factor == 1.0 else x * x.const_like(factor))
+    return xexp2(d)
+
+
+# float16 is computed in float32, after its sums were rounded
+_ROUNDED_SUMS = (dtypes.float32, dtypes.float64)
+
+
 def _elementary_rules(ops: Collection[Ops], force: bool) -> list:
     lowered: list[tuple[Ops, Callable[[UOp], UOp]]] = [
-        (Ops.EXP2, xexp2),
+        (Ops.EXP2, _lower_exp2),
         (Ops.LOG2, xlog2),
-        (Ops.SIN, xsin),
+        (Ops.SIN, _lower_sine),
     ]
     missing = [(op, fn) for op, fn in lowered if force or op not in ops]
     missing += [(op, fn) for op, fn in ((Ops.SQRT, xsqrt), (Ops.TRUNC, xtrunc)) if op not in ops]

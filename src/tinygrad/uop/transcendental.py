@@ -13,7 +13,7 @@ large ones; Tang's scheme 2**(q+s) = 2**q * p(s); the odd series of atanh for th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tinygrad.dtype import DType, dtypes
 from tinygrad.uop import transcendental_tables as tables
@@ -215,16 +215,31 @@ def payne_hanek_reduction(d: UOp) -> tuple[UOp, UOp]:
     return r, quadrant + quadrant.const_like(1)
 
 
-def _large_angle_reduction(d: UOp) -> tuple[UOp, UOp]:
+def _large_angle_reduction(d: UOp, cosine: bool = False) -> tuple[UOp, UOp]:
     """`(r, odd)` with `abs(d) == q * pi + r`, `abs(r) <= pi/2`, for every finite large `d`; `odd`
-    is the lowest bit of `q`."""
+    is the lowest bit of `q`. For `cosine` a quarter of a turn is added to `abs(d)`, exactly."""
     is_double = d.dtype.scalar() is dtypes.float64
     words = tables.WORDS_OF_TWO_OVER_PI[:34] if is_double else tables.WORDS_OF_TWO_OVER_PI[:6]
     turns = _turns(d, words)
+    if cosine:
+        turns = turns + turns.const_like(1 << 62)
     # turns counts quarters with 62 fraction bits, so halves with 63
     odd = (turns + turns.const_like(1 << 62)) >> turns.const_like(63)
     signed = (turns - (odd << odd.const_like(63))).bitcast(_like(dtypes.int64, d))
     return signed.cast(d.dtype) * d.const_like(math.pi / 2**63), odd
+
+
+def _cosine_reduction(d: UOp) -> tuple[UOp, UOp]:
+    """`(r, q)` with `d + pi/2 == q * pi + r`, as `cody_waite_reduction` without the rounded sum.
+
+    The multiples of pi are halves, so that they have one bit more.
+    """
+    q = rintk(d * d.const_like(1.0 / math.pi) + d.const_like(0.5))
+    multiple = q.cast(d.dtype) - d.const_like(0.5)
+    r = d
+    for part in _pi_parts(d.dtype):
+        r = r + multiple * d.const_like(-part)
+    return r, q
 
 
 def trig_poly(d: UOp, coeff32: Sequence[float], coeff64: Sequence[float]) -> UOp:
@@ -241,38 +256,71 @@ def _is_odd(q: UOp) -> UOp:
     return (q & q.const_like(1)).ne(q.const_like(0))
 
 
-@_in_float32
-def xsin(d: UOp) -> UOp:
-    """Sine of radians; NaN for infinities."""
+def _sine(d: UOp, cosine: bool) -> UOp:
     size = (d < 0.0).where(-d, d)
-    is_small = size < _small_angle_limit(d.dtype)
-    r_small, q_small = cody_waite_reduction(is_small.where(d, d.const_like(0.0)))
-    r_large, q_large = _large_angle_reduction(size)
-    r = is_small.where(r_small, (d < 0.0).where(-r_large, r_large))
+    is_small = size < _small_angle_limit(d.dtype) * (0.5 if cosine else 1.0)
+    inside = is_small.where(d, d.const_like(0.0))
+    r_small, q_small = _cosine_reduction(inside) if cosine else cody_waite_reduction(inside)
+    r_large, q_large = _large_angle_reduction(size, cosine)
+    if not cosine:
+        r_large = (d < 0.0).where(-r_large, r_large)
+    r = is_small.where(r_small, r_large)
     odd = is_small.where(_is_odd(q_small), q_large.ne(q_large.const_like(0)))
     sine = trig_poly(r, tables.SINE_FLOAT32, tables.SINE_FLOAT64)
     return (size < math.inf).where(odd.where(-sine, sine), d.const_like(math.nan))
 
 
-# ---- exponential and logarithm
+@_in_float32
+def xsin(d: UOp) -> UOp:
+    """Sine of radians; NaN for infinities."""
+    return _sine(d, cosine=False)
 
 
 @_in_float32
-def xexp2(d: UOp) -> UOp:
-    """`2**d`, subnormal results included."""
+def xcos(d: UOp) -> UOp:
+    """Cosine of radians; NaN for infinities. Large angles lose nothing to the sum with pi/2."""
+    return _sine(d, cosine=True)
+
+
+# ---- exponential and logarithm
+
+
+def _exponential(d: UOp, scale: float, fraction_of: Callable[[UOp], UOp]) -> UOp:
+    """`2**(d * scale)`, where `fraction_of(whole)` is `d * scale - whole` without a rounded product."""
     is_double = d.dtype.scalar() is dtypes.float64
     low, high = (-1075.0, 1024.0) if is_double else (-150.0, 128.0)
     zero = d.const_like(0.0)
-    inside = (d < high).where((d > low).where(d, zero), zero)
+    t = d if scale == 1.0 else d * d.const_like(scale)
+    inside = (t < high).where((t > low).where(t, zero), zero)
     # moved above zero, truncation is rounding down; what the sum rounds off only shifts the border
     # between two neighbours q, and the polynomial reaches a little beyond it
     integer = _like(_layout(d.dtype).signed, d)
     moved = (inside + d.const_like(0.5 - low)).cast(integer)
     q = moved + moved.const_like(int(low))
-    s = inside - q.cast(d.dtype)
+    s = inside - q.cast(d.dtype) if scale == 1.0 else fraction_of(q.cast(d.dtype))
     p = _polynomial(s, tables.EXP2_FLOAT64 if is_double else tables.EXP2_FLOAT32)
-    limited = (d < high).where((d > low).where(_scale(p, q), zero), d.const_like(math.inf))
+    limited = (t < high).where((t > low).where(_scale(p, q), zero), d.const_like(math.inf))
     return d.ne(d).where(d, limited)
+
+
+@_in_float32
+def xexp2(d: UOp) -> UOp:
+    """`2**d`, subnormal results included."""
+    return _exponential(d, 1.0, lambda whole: d - whole)
+
+
+@_in_float32
+def xexp(d: UOp) -> UOp:
+    """`e**d`, subnormal results included. The product with log2(e) only chooses the power of two; the
+    rest is taken from `d` itself, in two parts (Cody and Waite)."""
+    is_double = d.dtype.scalar() is dtypes.float64
+    high, low = tables.LN2_PARTS_FLOAT64 if is_double else tables.LN2_PARTS_FLOAT32
+
+    def fraction(whole: UOp) -> UOp:
+        natural = (d + whole * d.const_like(-high)) + whole * d.const_like(-low)
+        return natural * d.const_like(tables.LOG2_E)
+
+    return _exponential(d, tables.LOG2_E, fraction)
 
 
 def _log2_parts(d: UOp) -> tuple[UOp, UOp]:

@@ -51,6 +51,10 @@ EXP2_FLOAT64 = (
     4.435262373113669e-10,
 )
 
+# ln(2) in two parts; the first has so few bits that its products with exponents are exact
+LN2_PARTS_FLOAT32 = (0.693145751953125, 1.4286068203094173e-06)
+LN2_PARTS_FLOAT64 = (0.6931471805598903, 5.497923018708371e-14)
+
 # (2*atanh(s)/s - 2) / s**2 as a polynomial in s**2 on abs(s) <= 0.2; relative error 6e-9, 3.5e-19
 ATANH_FLOAT32 = (0.6666666627120899, 0.4000031455043558, 0.2853248455861876, 0.23752348791102265)
 ATANH_FLOAT64 = (
