@@ -206,7 +206,7 @@ def _converted(u) -> Interval:
         nonzero = a[0] > 0 or a[1] < 0
         return (nonzero, nonzero or a[0] != 0 or a[1] != 0)
     if dtypes.is_float(scalar):
-        return _rounded(*a, scalar)
+        return _rounded(a[0], a[1], scalar)
     if dtypes.is_float(source.scalar()):
         # a float from memory can be NaN, which converts to anything
         if not (math.isfinite(a[0]) and math.isfinite(a[1])):
