@@ -126,6 +126,9 @@ def _with_alternative(load: UOp, cond: UOp, alt: UOp, cast: UOp | None) -> UOp |
     gate = _gate_of(load.src[0])
     if gate is None or (len(load.src) > 1 and not _is_zero(load.src[1])):
         return None
+    if _is_invalid(alt):
+        # the condition is that of an access at the place that is read here, which takes it
+        return None
     wanted = _clauses(cond)
     if not all(c in wanted for c in _clauses(gate)):
         return None
