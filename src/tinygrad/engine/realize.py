@@ -281,7 +281,7 @@ class BufferCopy(Runner):
 
     def copy(self, dest, src):
         """Both buffers are allocated and equally long. Copies once where either side's memory is open to the host."""
-        if hasattr(dest.allocator, "_as_buffer"):
+        if hasattr(dest.allocator, "_as_buffer") and not dest.allocator.reports_errors:
             src.allocator._copyout(dest.allocator._as_buffer(dest._buf), src._buf)
         else:
             dest.copyin(src.as_buffer(allow_zero_copy=True))
@@ -325,6 +325,10 @@ def _on_device(program: UOp, device: str) -> UOp:
 
 
 def _make_runner(device: str, ast: UOp) -> CompiledRunner:
+    if Device.backend(device).storage_only:
+        raise RuntimeError(
+            f"{device} only stores and runs no kernels: move the tensor with .to() first"
+        )
     if ast.op is Ops.PROGRAM:
         return CompiledRunner(_on_device(ast, device))
     renderer = Device[device].renderer

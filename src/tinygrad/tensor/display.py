@@ -66,9 +66,13 @@ def _memory(u: UOp, part: int) -> memoryview | None:
     held = held.bufs[part] if isinstance(held, MultiBuffer) else held
     if not isinstance(held, Buffer) or not held.is_initialized():
         return None
-    if hasattr(held.allocator, "_as_buffer"):
-        return held.as_buffer(allow_zero_copy=True)
-    return held.as_buffer() if held.nbytes <= _COPIED else None
+    try:
+        if hasattr(held.allocator, "_as_buffer"):
+            return held.as_buffer(allow_zero_copy=True)
+        return held.as_buffer() if held.nbytes <= _COPIED else None
+    except OSError:
+        # a file that became shorter: whoever computes with it is told
+        return None
 
 
 def _of_parts(u: UOp, places: Places) -> list[Any] | None:

@@ -377,9 +377,8 @@ class IndexingMixin(TensorCore):
         [9, 2, 9]
         """
         if is_storage(self.device):
-            self[indices].assign(
-                v if isinstance(v, TensorCore) else type(self)(v, self.device, self.dtype)
-            )
+            stored = v if isinstance(v, TensorCore) else type(self)(v, self.device, self.dtype)
+            self[indices].assign(stored.cast(self.dtype))
             return
         value = self._value_to_write(v)
         if self.requires_grad or value.requires_grad:

@@ -179,7 +179,12 @@ def from_borrowed(memory: exchange.Borrowed) -> UOp:
 
 
 def from_file(path: pathlib.Path, dtype: DType) -> UOp:
-    """The whole file as a flat tensor of `dtype` on the file device; nothing is read yet."""
+    """The whole file as a flat tensor of `dtype` on the file device; nothing is read yet.
+
+    Raises FileNotFoundError or IsADirectoryError where there is no file.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(f"a tensor is made from a file, got the directory {str(path)!r}")
     return UOp.new_buffer(
         f"{FILE_STORAGE}:{path.resolve()}", path.stat().st_size // dtype.itemsize, dtype
     )

@@ -62,6 +62,9 @@ class Allocator(Generic[DeviceType]):
         True  # whether a pickled Buffer carries its bytes; no where they outlive the process
     )
 
+    # whether copies must go by `_copyin` and `_copyout`, which report what a view of the memory can't
+    reports_errors = False
+
     def __init__(self, dev: DeviceType):
         self.dev: DeviceType = dev
         self.default_buffer_spec = BufferSpec()
