@@ -27,7 +27,15 @@ from tinygrad._core.node import (
 )
 from tinygrad._core.rewrite import DEBUG, graph_rewrite, graph_rewrite_map
 from tinygrad._core.slots import cached, derived, slot_number, uop_derived
-from tinygrad._core.sweep import arrange, loop_masks, rebuilt, set_structure, transform, with_bodies
+from tinygrad._core.sweep import (
+    arrange,
+    loop_masks,
+    rebuilt,
+    replaced,
+    set_structure,
+    transform,
+    with_bodies,
+)
 from tinygrad._core.values import set_default_dtype
 from tinygrad._core.walk import substitute
 
@@ -56,6 +64,7 @@ __all__ = [
     "match_counts",
     "python_forms",
     "rebuilt",
+    "replaced",
     "scaled_part",
     "set_default_dtype",
     "set_hook",

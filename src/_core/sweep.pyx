@@ -102,6 +102,28 @@ def with_bodies(UOp root not None, dict bodies):
     return done[root]
 
 
+def replaced(UOp root not None, dict moves not None, op=None, fn=None):
+    """The graph with `moves[u]` in the place of `u`, in one pass: what is put in is taken as it is.
+
+    With `op`, a node of this operation whose sources changed becomes `fn(that node over its new sources)`.
+    """
+    cdef dict done = {}
+    cdef int opnum = -1 if op is None else int(op)
+    cdef PyObject *found
+    cdef UOp u, new
+    for u in postorder(root):
+        found = PyDict_GetItem(moves, u)
+        if found is not NULL:
+            PyDict_SetItem(done, u, <object>found)
+            continue
+        new = over(u, done)
+        if new is not u and u.opnum == opnum:
+            PyDict_SetItem(done, u, fn(new))
+        else:
+            PyDict_SetItem(done, u, new)
+    return done[root]
+
+
 def transform(UOp root not None, scalar, fn):
     """The graph after `fn(node, new sources as a list)` at every node whose type, or whose first source's type, has lanes of `scalar`.
 

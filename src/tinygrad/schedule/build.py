@@ -35,6 +35,8 @@ from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 MAX_REREAD_BUFFERS = 3
 # Arithmetic (operations times readers) up to which a proposal without reductions is recomputed.
 MAX_RECOMPUTED_ALUS = 2000
+# A proposal with so many reads inside of each other's positions is stored: such chains can be of any length.
+MAX_NESTED_READS = 4
 # Elements up to which what is computed from reductions to a scalar is repeated in every kernel that
 # reads it, once before its loops. Longer reductions were split, and end with fewer.
 MAX_REPEATED_REDUCTION = 1 << 16
@@ -414,11 +416,11 @@ def worth_storing(stage: Stage, value: UOp, reads: list[Read]) -> bool:
     """Whether a proposed stage gets a buffer; the alternative is to compute it in every reader."""
     if not reads:
         return False
-    nodes = value.toposort()
-    buffers = {u.src[0] for u in nodes if reads_memory(u)}
-    if len(buffers) > MAX_REREAD_BUFFERS:
+    places = memory_reads(value)
+    buffers = {read.src[0] for read in places}
+    if len(buffers) > MAX_REREAD_BUFFERS or nested_reads(places) > MAX_NESTED_READS:
         return True
-    if any(u.op is Ops.REDUCE for u in nodes):
+    if value.op_in_backward_slice_with_self(Ops.REDUCE):
         repeated, once = reductions_of(value)
         # drop-in: a tensor of one element that has axes is stored, users count a kernel of its own
         has_one = all(loop.op is not Ops.RANGE for loop in stage.body.indices)
@@ -426,7 +428,22 @@ def worth_storing(stage: Stage, value: UOp, reads: list[Read]) -> bool:
             return True
         if sum(steps_of(u) for u in once) > MAX_REPEATED_REDUCTION:
             return True
-    return count_alus(value) * len(reads) > MAX_RECOMPUTED_ALUS
+    times = len(reads)
+    if len(value.toposort()) * times <= MAX_RECOMPUTED_ALUS:
+        return False
+    return count_alus(value) * times > MAX_RECOMPUTED_ALUS
+
+
+def nested_reads(places: list[UOp]) -> int:
+    """The longest chain of reads each of which needs the next to know its position; `places` sources first."""
+    depth: dict[UOp, int] = {}
+    for read in places:
+        position = read.src[1]
+        inner = ()
+        if position.op_in_backward_slice_with_self(Ops.INDEX):
+            inner = [u for u in position.toposort() if u in depth]
+        depth[read] = 1 + max((depth[u] for u in inner), default=0)
+    return max(depth.values(), default=0)
 
 
 def reductions_of(value: UOp) -> tuple[list[UOp], list[UOp]]:

@@ -6,6 +6,7 @@ element that counts (`collapse`).
 
 from __future__ import annotations
 
+from tinygrad._core import replaced
 from tinygrad.uop.ops import Ops, UOp
 
 
@@ -23,15 +24,10 @@ def transplant(value: UOp, moves: dict[UOp, UOp], exists: UOp | None) -> UOp:
 
     Memory that is read at moved positions is read only where `exists` holds.
     """
-    new: dict[UOp, UOp] = dict(moves)
-    for u in value.toposort():
-        if u in new:
-            continue
-        sources = tuple([new[s] for s in u.src])
-        if sources == u.src:
-            new[u] = u
-            continue
-        if u.op is Ops.INDEX and u.src[0].op is not Ops.BUFFERIZE:
-            sources = (sources[0], gate_position(sources[1], exists), *sources[2:])
-        new[u] = u.replace(src=sources)
-    return new[value]
+
+    def gated(read: UOp) -> UOp:
+        if read.src[0].op is Ops.BUFFERIZE:
+            return read
+        return read.replace(src=(read.src[0], gate_position(read.src[1], exists), *read.src[2:]))
+
+    return replaced(value, moves) if exists is None else replaced(value, moves, Ops.INDEX, gated)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tinygrad._core import UOp, rebuilt
+from tinygrad._core import UOp, replaced
 from tinygrad.dtype import DType, Invalid, dtypes
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.evaluate import python_alu
@@ -370,11 +370,7 @@ class SymbolicMethods(Installed):
 
         So a replacement may contain the node it stands for, as a BIND contains its variable.
         """
-        made: dict[UOp, UOp] = {}
-        for u in self.toposort():
-            found = dvars.get(u)
-            made[u] = rebuilt(u, made) if found is None else found
-        return made[self]
+        return replaced(self, dvars)
 
     def sym_infer(self, var_vals: dict[str, int]) -> int:
         """The value with the named variables set. Raises KeyError for a variable not in the dict.
