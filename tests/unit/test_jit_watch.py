@@ -653,3 +653,18 @@ def test_an_object_that_raises_is_told():
     jitted(real(1.0))
     with pytest.warns(RuntimeWarning, match="what is read in"):
         assert jitted(real(1.0)).item() == 1.0
+
+
+def _default_of_nothing(values=None):
+    return [*(values or ()), 1]
+
+
+def test_constants_that_are_empty_tuples():
+    def f(x):
+        return (x * _default_of_nothing()[0]).realize()
+
+    step = TinyJit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(3):
+            assert step(Tensor([float(i)]).realize()).tolist() == [float(i)]

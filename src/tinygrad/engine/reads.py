@@ -68,7 +68,7 @@ class CodeReads:
 
 def _root_of(op: str, argument: Any, code: types.CodeType) -> tuple[str, str] | None:
     """(kind, name) of what an instruction loads by name; ("local", name) for a local variable."""
-    if isinstance(argument, tuple):
+    if isinstance(argument, tuple) and op != "LOAD_CONST":
         # two loads in one: the second is on top
         argument = argument[-1]
     if op.startswith("LOAD_FAST"):
