@@ -474,8 +474,9 @@ cdef object native_shape(UOp u):
 
 
 cdef object native_device(UOp u):
-    """The device of the first source that has one."""
+    """The device of the first source on several devices, else of the first that has one."""
     cdef Py_ssize_t i
+    cdef object first = None
     global device_slot
     if traits[u.opnum] & HAS_DEVICE:
         return NotImplemented
@@ -483,9 +484,11 @@ cdef object native_device(UOp u):
         device_slot = derived_named("device")
     for i in range(PyTuple_GET_SIZE(u.src)):
         found = <object>get_slot(<UOp>PyTuple_GET_ITEM_RAW(u.src, i), device_slot.slot)
-        if found is not None:
+        if type(found) is tuple:
             return found
-    return None
+        if first is None:
+            first = found
+    return first
 
 
 cdef object native_ranges(UOp u):

@@ -214,7 +214,9 @@ def memory_arguments(store: Store, tokens: list[UOp]) -> dict[UOp, UOp]:
         arguments[token] = UOp(Ops.DEFINE_GLOBAL, buffer.dtype.ptr(buffer.size), (), slot)
     devices = dict.fromkeys(buffer.device for buffer in slots)
     if len(devices) > 1:
-        raise RuntimeError(f"all buffers must be on the same device: {tuple(devices)}")
+        raise RuntimeError(
+            f"all buffers must be on the same device: {tuple(devices)}; move them to one, with .to(device)"
+        )
     return arguments
 
 

@@ -41,6 +41,18 @@ def part_along(u: UOp, axis: int | None, devices: tuple[str, ...]) -> UOp:
     return u if axis is None else own_part(u, axis, devices)
 
 
+def _everywhere(u: UOp, devices: tuple[str, ...]) -> UOp:
+    """An operand of a computation on several devices. Raises RuntimeError for one that lies on a single device."""
+    if u.op is Ops.MULTI or not isinstance(u._device, str):
+        return u
+    if u.base.op is Ops.CONST:  # a number is wherever it is needed
+        return u.substitute({UOp(Ops.DEVICE, arg=u.device): UOp(Ops.DEVICE, arg=devices)})
+    raise RuntimeError(
+        f"all buffers must be on the same device: {u.device} and {devices}; "
+        "put the first on those devices, with .shard(devices)"
+    )
+
+
 # *** MULTI moves up ***
 
 
@@ -51,7 +63,7 @@ def lift_elementwise(u: UOp) -> UOp | None:
         return None
     devices = sharded[0].device
     axis = next((s.arg for s in reversed(sharded) if s.arg is not None), None)
-    parts = tuple(part_along(s, axis, devices) for s in u.src)
+    parts = tuple(part_along(_everywhere(s, devices), axis, devices) for s in u.src)
     return u.replace(src=parts).multi(axis)
 
 
@@ -99,14 +111,26 @@ def lift_permute(u: UOp, multi: UOp) -> UOp:
 
 def lift_flip(u: UOp, multi: UOp) -> UOp:
     if multi.arg is not None and u.arg[multi.arg]:
-        raise AssertionError(f"can't flip the sharded axis {multi.arg}")
+        return _on_the_whole(u, multi)
     return u.replace(src=(multi.src[0],)).multi(multi.arg)
 
 
 def lift_pad(u: UOp, multi: UOp) -> UOp:
     if multi.arg is not None and u.marg[multi.arg] != (0, 0):
-        raise AssertionError(f"can't pad the sharded axis {multi.arg}: {u.marg}")
+        return _on_the_whole(u, multi)
     return multi.src[0].pad(u.marg).multi(multi.arg)
+
+
+def _on_the_whole(u: UOp, multi: UOp) -> UOp:
+    """What moves elements between shards: each device fetches the pieces and keeps its part of the result."""
+    devices, axis = multi.device, multi.arg
+    if u.shape[axis] % len(devices):
+        raise AssertionError(
+            f"{u.op.name} {multi.shape} -> {u.shape}: the sharded axis {axis} has to stay a multiple of {len(devices)}; "
+            "shard along another axis, or move the tensor to one device with .to()"
+        )
+    whole = u.replace(src=(gather(multi, UOp(Ops.DEVICE, arg=devices)), *u.src[1:]))
+    return own_part(whole, axis, devices).multi(axis)
 
 
 def lift_shrink(u: UOp, multi: UOp) -> UOp:
@@ -119,11 +143,14 @@ def lift_shrink(u: UOp, multi: UOp) -> UOp:
     shards = [(i * part.shape[axis], (i + 1) * part.shape[axis]) for i in range(len(multi.device))]
     if bounds[axis] not in shards:
         raise AssertionError(
-            f"a sharded axis is shrunk at shard boundaries only: got {bounds[axis]}, shards {shards}"
+            f"a sharded axis is shrunk at shard boundaries only: got {bounds[axis]} of axis {axis}, shards {shards}; "
+            "move the tensor to one device first, with .to()"
         )
     others = [b for at, b in enumerate(bounds) if at != axis]
     if others != [(0, s) for at, s in enumerate(multi.shape) if at != axis]:
-        raise AssertionError("can't shrink the sharded axis and another axis at the same time")
+        raise AssertionError(
+            f"can't shrink the sharded axis {axis} and another axis at the same time, got {bounds}; do one after the other"
+        )
     owner = part.mselect(shards.index(bounds[axis]))
     return owner.copy_to_device(multi.device).multi(None)
 

@@ -15,9 +15,10 @@ from typing import Any, Self
 
 from tinygrad.dtype import dtypes
 from tinygrad.helpers import ceildiv, prod
+from tinygrad.tensor import writes
 from tinygrad.tensor.core import TensorCore, broadcast_shapes, live_tensors
 from tinygrad.tensor.memory import is_storage
-from tinygrad.uop.ops import Ops, UOp, sint
+from tinygrad.uop.ops import UOp, sint
 
 
 @dataclass
@@ -384,13 +385,12 @@ class IndexingMixin(TensorCore):
         if self.requires_grad or value.requires_grad:
             self._write_differentiable(indices, value)
             return
-        if self._shares_elements():
+        if writes.shares_elements(self.uop):
             raise RuntimeError(
                 "setitem target has elements that share memory (an expanded tensor): "
                 "call .contiguous() first"
             )
-        if self.uop.base.op is Ops.CONST:
-            # a number has no memory: all that is left here are those without axes longer than 1
+        if writes.is_constant(self.uop):
             self.uop = self.uop.contiguous()
         self.realize()
         if (mask := self._whole_mask(indices, value)) is not None:
@@ -398,6 +398,9 @@ class IndexingMixin(TensorCore):
             return
         plan = self._plan(indices)
         view = self._sliced(plan)
+        if writes.cut_of_shards(view.uop) is not None:
+            self._write_across_shards(indices, value)
+            return
         written = view._overwritten(view._selection(plan), value)
         if 0 not in view.shape:
             view.assign(written.contiguous()).realize()
@@ -411,15 +414,14 @@ class IndexingMixin(TensorCore):
         value = value.to(self.device) if isinstance(self.device, str) else value
         return value.cast(self.dtype)
 
-    def _shares_elements(self) -> bool:
-        node = self.uop
-        if 0 in node.shape:
-            return False
-        while node.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.EXPAND):
-            if node.op is Ops.EXPAND:
-                return True
-            node = node.src[0]
-        return False
+    def _write_across_shards(self, indices, value: Self) -> None:
+        """A write to a part of the sharded axis: every device is told which elements of all change, and to what."""
+        home, axis = self.device[0], self.uop.axis
+        where = type(self).zeros(*self.shape, dtype=dtypes.bool, device=home).contiguous()
+        new = type(self).zeros(*self.shape, dtype=self.dtype, device=home).contiguous()
+        where[indices], new[indices] = True, value.to(home)
+        where, new = (t.shard(self.device, axis) for t in (where, new))
+        self.assign(where.where(new, self).contiguous()).realize()
 
     def _whole_mask(self, indices, value: TensorCore) -> Self | None:
         """A mask tensor that is all of the index, in the shape of `self`, where one value is for all

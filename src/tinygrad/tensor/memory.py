@@ -299,8 +299,15 @@ class MemoryMixin(TensorCore):
         with graph_lock:
             if self.uop.base.op is Ops.CONST:
                 self.uop = value.uop.contiguous()
-            else:
-                writes.write(self, value.uop)
+                return self
+            if writes.is_constant(self.uop):  # on several devices, and it stays cut as it is
+                self.uop = self.empty_like().uop
+            elif writes.shares_elements(self.uop):
+                raise RuntimeError(
+                    "assign target has elements that share memory (an expanded tensor): "
+                    "call .contiguous() first"
+                )
+            writes.write(self, value.uop)
         return self
 
     def clone(self) -> Self:
@@ -357,7 +364,11 @@ class MemoryMixin(TensorCore):
         (('CPU', 'CPU:1'), [1, 2, 3, 4])
         """
         if not isinstance(self.device, str):
-            raise RuntimeError(f"shard needs a tensor on one device, got one on {self.device}")
+            raise RuntimeError(
+                f"shard needs a tensor on one device, got one on {self.device}: move it to one first, with .to()"
+            )
+        if isinstance(devices, str):
+            raise TypeError(f"shard takes a tuple of devices, got {devices!r}; to() takes one")
         target: tuple[Any, ...] = tuple(canonical_devices(d) for d in devices)
         if len(target) == 1:
             return self.to(target[0])

@@ -42,6 +42,18 @@ def state_of(node: UOp) -> UOp:
     return split(node)[1]
 
 
+def is_constant(node: UOp) -> bool:
+    """Whether a node is one number everywhere, also one that was sent to several devices: it has no memory to write to."""
+    while (state := state_of(node)).op in (Ops.COPY, Ops.MULTI):
+        node = state.src[0]
+    return state.op is Ops.CONST
+
+
+def shares_elements(node: UOp) -> bool:
+    """Whether several elements of a view are one element of its memory."""
+    return 0 not in node.shape and any(view.op is Ops.EXPAND for view in split(node)[0])
+
+
 def _on(views: list[UOp], state: UOp) -> UOp:
     """The views, outermost first, of another state of the same shape."""
     for view in reversed(views):
@@ -55,7 +67,7 @@ def write(target: TensorCore, value: UOp) -> None:
     Raises RuntimeError for a part of the axis along which a tensor is sharded.
     """
     views, state = split(target.uop)
-    _refuse_part_of_shards(views)
+    _refuse_part_of_shards(target.uop)
     done = target.uop.assign(value)
     partly = any(view.op is not Ops.RESHAPE for view in views)
     if partly:
@@ -72,16 +84,23 @@ def write(target: TensorCore, value: UOp) -> None:
     target.uop = _on(views, newest) if partly else done
 
 
-def _refuse_part_of_shards(views: list[UOp]) -> None:
-    for view in views:
-        if view.op is not Ops.SHRINK or (axis := view.src[0].axis) is None:
-            continue
-        length = view.src[0].shape[axis]
-        if view.marg[axis] != (0, length):
-            raise RuntimeError(
-                f"cannot assign to {view.marg[axis]} of axis {axis} of length {length}, which is sharded: that is other "
-                "memory on every device; assign to the whole axis, with where()"
-            )
+def cut_of_shards(node: UOp) -> UOp | None:
+    """The view among those of a node that takes a part of the axis along which a tensor is sharded."""
+    for view in split(node)[0]:
+        if view.op is Ops.SHRINK and (axis := view.src[0].axis) is not None:
+            if view.marg[axis] != (0, view.src[0].shape[axis]):
+                return view
+    return None
+
+
+def _refuse_part_of_shards(target: UOp) -> None:
+    if (view := cut_of_shards(target)) is None:
+        return
+    whole, axis = view.src[0], view.src[0].axis
+    raise RuntimeError(
+        f"cannot assign to {view.marg[axis]} of axis {axis} of length {whole.shape[axis]}, which is sharded: that is other "
+        "memory on every device; assign to the whole axis, with where()"
+    )
 
 
 # assignment -> the thread that made it

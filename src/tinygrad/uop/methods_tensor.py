@@ -51,7 +51,9 @@ def compute_device(u: UOp):
     if op is Ops.MSELECT:
         several = src[0]._device
         return several[u.arg] if isinstance(several, tuple) else several
-    return next((s._device for s in src if s._device is not None), None)
+    found = [d for s in src if (d := s._device) is not None]
+    # a number on one device beside a value on several is wherever that is
+    return next((d for d in found if isinstance(d, tuple)), found[0] if found else None)
 
 
 class TensorMethods(Installed):
