@@ -1,7 +1,7 @@
 """The device that does nothing, at once.
 
 Programs are rendered and "compiled" as they would be for a device with work-groups, then dropped: a launch returns
-immediately. Buffers take no memory; what is read from one is unspecified.
+immediately. Buffers take no memory; zeros are read from one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class NullAllocator(Allocator["NullDevice"]):
         """Drops the bytes."""
 
     def _copyout(self, dest: memoryview, src: str) -> None:
-        """Leaves `dest` as it is."""
+        """Zeros, so that nobody sees what lay there before."""
+        dest.cast("B")[:] = bytes(dest.nbytes)
 
     def _transfer(
         self, dest: str, src: str, size: int, src_dev: Compiled, dest_dev: Compiled

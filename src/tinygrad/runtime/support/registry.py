@@ -49,6 +49,7 @@ class DeviceRegistry:
         self._opened: dict[str, Compiled] = {}
         self._records: dict[str, Backend] = {}
         self._chosen: str | None = None
+        self._checked: set[str] = set()
 
     @functools.cached_property
     def _devices(self) -> tuple[str, ...]:
@@ -66,11 +67,18 @@ class DeviceRegistry:
     def require_known(self, name: str) -> str:
         """`name`, when it names a device of this installation or of the ecosystem.
 
-        Raises ModuleNotFoundError naming the known devices.
+        Raises ModuleNotFoundError naming the known devices, ValueError for an instance that is no number.
         """
-        family = name.partition(":")[0]
-        if family not in self._devices and family not in self._without_backend:
-            self.backend(name)
+        if name in self._checked:
+            return name
+        family, colon, instance = name.partition(":")
+        if family not in self._without_backend:
+            # what stores may have a path there
+            if not self.backend(name).storage_only and colon and not instance.isdecimal():
+                raise ValueError(
+                    f"device {name!r} has the instance {instance!r}, expected a number as in {family}:1"
+                )
+        self._checked.add(name)
         return name
 
     def backend(self, name: str) -> Backend:
@@ -154,15 +162,22 @@ class DeviceRegistry:
 
     def _default_from_environment(self) -> str | None:
         if named := getenv("DEV", ""):
-            self.backend(named)
-            return self._normal_name(named)
+            return self._computing(self._normal_name(named), f"DEV={named}")
         for name in self._devices:
             if getenv(name) == 1:
-                return name
+                return self._computing(name, f"{name}=1")
         for name in self._without_backend:
             if os.environ.get(name) == "1":
                 self.backend(name)  # raises, naming the devices there are
         return None
+
+    def _computing(self, name: str, switch: str) -> str:
+        """`name`, which `switch` asks for. Raises RuntimeError for a device that runs no kernels."""
+        if self.backend(name).storage_only:
+            raise RuntimeError(
+                f"{switch} makes {name} the default device, which only stores and computes nothing"
+            )
+        return name
 
     def _default_from_probe(self) -> str:
         found = next(self.get_available_devices(), None)
