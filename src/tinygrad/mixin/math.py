@@ -11,6 +11,7 @@ import math
 from typing import Any, Self, TypeAlias
 
 from tinygrad.dtype import DType, dtypes
+from tinygrad.mixin.operators import OperatorMixin
 from tinygrad.uop import Ops
 
 # another value of the same class, or a Python number
@@ -19,7 +20,7 @@ Operand: TypeAlias = Any
 _PYTHON_NUMBERS = (int, float, bool)
 
 
-class MathMixin:
+class MathMixin(OperatorMixin):
     """Elementwise operations. Results have the class of `self`.
 
     >>> n = UOp.variable("n", 1, 8)
@@ -521,99 +522,3 @@ class MathMixin:
         [0.0, 4.0]
         """
         return self.mul(self.add(3).relu6().mul(1 / 6))
-
-    # ---- operators
-
-    def __neg__(self):
-        return self.neg()
-
-    def __invert__(self):
-        return self.bitwise_not()
-
-    def __add__(self, x: Any):
-        return self.add(x)
-
-    def __radd__(self, x: Any):
-        return self.add(x, True)
-
-    def __sub__(self, x: Any):
-        return self.sub(x)
-
-    def __rsub__(self, x: Any):
-        return self.sub(x, True)
-
-    def __mul__(self, x: Any):
-        return self.mul(x)
-
-    def __rmul__(self, x: Any):
-        return self.mul(x, True)
-
-    def __truediv__(self, x: Any):
-        return self.div(x)
-
-    def __rtruediv__(self, x: Any):
-        return self.div(x, True)
-
-    def __floordiv__(self, x: Any):
-        return self.idiv(x)
-
-    def __rfloordiv__(self, x: Any):
-        return self.idiv(x, True)
-
-    def __mod__(self, x: Any):
-        return self.mod(x)
-
-    def __rmod__(self, x: Any):
-        return self.mod(x, True)
-
-    def __pow__(self, x: Any):
-        return self.pow(x)
-
-    def __rpow__(self, x: Any):
-        return self.ufix(x).pow(self)
-
-    def __and__(self, x: Any):
-        return self.bitwise_and(x)
-
-    def __rand__(self, x: Any):
-        return self.bitwise_and(x, True)
-
-    def __or__(self, x: Any):
-        return self.bitwise_or(x)
-
-    def __ror__(self, x: Any):
-        return self.bitwise_or(x, True)
-
-    def __xor__(self, x: Any):
-        return self.bitwise_xor(x)
-
-    def __rxor__(self, x: Any):
-        return self.bitwise_xor(x, True)
-
-    def __lshift__(self, x: Any):
-        return self.lshift(x)
-
-    def __rlshift__(self, x: Any):
-        return self.lshift(x, True)
-
-    def __rshift__(self, x: Any):
-        return self.rshift(x)
-
-    def __rrshift__(self, x: Any):
-        return self.rshift(x, True)
-
-    def __lt__(self, x: Any):
-        return self.lt(x)
-
-    def __gt__(self, x: Any):
-        return self.gt(x)
-
-    def __le__(self, x: Any):
-        return self.le(x)
-
-    def __ge__(self, x: Any):
-        return self.ge(x)
-
-    # `!=` builds a comparison where `==` is identity: drop-in, rules and the tests write it so
-    def __ne__(self, x: Any):
-        return self.ne(x)

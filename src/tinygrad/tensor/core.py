@@ -198,6 +198,12 @@ class TensorCore(OpMixin, Lender, TensorMethods):
         return made
 
     def __reduce__(self):
+        """For `pickle` and `copy`: the node with its memory, and the gradient.
+
+        >>> import pickle
+        >>> pickle.loads(pickle.dumps(Tensor([1, 2]))).tolist()
+        [1, 2]
+        """
         return _rebuild, (type(self), self.uop, self.requires_grad, self.grad)
 
     def _lift(self, build: Callable[..., UOp], *others: TensorCore) -> Self:
@@ -247,7 +253,11 @@ class TensorCore(OpMixin, Lender, TensorMethods):
 
     @property
     def device(self) -> str | tuple[str, ...]:
-        """Where the tensor lives: a device name, or one name for each shard."""
+        """Where the tensor lives: a device name, or one name for each shard.
+
+        >>> Tensor([1], device="PYTHON").device
+        'PYTHON'
+        """
         return self.uop.device
 
     @property
@@ -271,20 +281,46 @@ class TensorCore(OpMixin, Lender, TensorMethods):
 
     # comparison is elementwise, so tensors are told apart by identity
     def __hash__(self) -> int:
+        """By identity: tensors are keys of dicts and members of sets.
+
+        >>> x = Tensor([1])
+        >>> x in {x}, hash(x) == hash(Tensor([1]))
+        (True, False)
+        """
         return id(self)
 
     def __eq__(self, x) -> Self:  # type: ignore[override]
+        """`self == x`, elementwise as bool.
+
+        >>> (Tensor([1, 2]) == 2).tolist()
+        [False, True]
+        """
         return self.eq(x)
 
     def __ne__(self, x) -> Self:  # type: ignore[override]
+        """`self != x`, elementwise as bool.
+
+        >>> (Tensor([1, 2]) != 2).tolist()
+        [True, False]
+        """
         return self.ne(x)
 
     def __bool__(self):
+        """Raises TypeError: which of the elements would count is not said.
+
+        >>> bool(Tensor([True]).all().item())
+        True
+        """
         raise TypeError(
             "a tensor has no truth value of its own: use .item() for one element, or .any(), .all()"
         )
 
     def __len__(self) -> int:
+        """The length of the first axis. Raises TypeError without axes.
+
+        >>> len(Tensor([[1, 2], [3, 4], [5, 6]]))
+        3
+        """
         if not self.shape:
             raise TypeError("len() of a 0-d tensor: it has no axes")
         return self.shape[0]

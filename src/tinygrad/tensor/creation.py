@@ -273,7 +273,18 @@ class CreationMixin(TensorCore):
 
     @classmethod
     def from_url(cls, url: str, gunzip: bool = False, **kwargs) -> Self:
-        """The bytes behind a URL as a uint8 tensor, downloaded once and cached on disk."""
+        """The bytes behind a URL as a uint8 tensor, downloaded once and cached on disk.
+
+        A path that starts with "/" or "./" is read in place; `gunzip` unpacks. `device` as for any
+        tensor. Raises urllib.error.URLError, or gzip.BadGzipFile.
+
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "numbers"
+        >>> path.write_bytes(bytes([1, 2, 3]))
+        3
+        >>> Tensor.from_url(str(path)).tolist()
+        [1, 2, 3]
+        """
         if not gunzip:
             return cls(fetch(url), **kwargs)
         with gzip.open(fetch(url)) as stream:

@@ -177,9 +177,19 @@ class ElementwiseMixin(TensorCore):
         return rest + wrong_side.where(bottom, 0)
 
     def __floordiv__(self, x) -> Self:
+        """`self // x`, rounded down as in Python; integers stay integers, and `x // 0` is 0.
+
+        >>> (Tensor([-7, 7]) // 2).tolist()
+        [-4, 3]
+        """
         return self.div(x, rounding_mode="floor")
 
     def __rfloordiv__(self, x) -> Self:
+        """`x // self`.
+
+        >>> (7 // Tensor([2, -2])).tolist()
+        [3, -4]
+        """
         return self.div(x, reverse=True, rounding_mode="floor")
 
     def pow(self, x, reverse=False) -> Self:
@@ -253,47 +263,153 @@ class ElementwiseMixin(TensorCore):
             square = square * square
 
     def __pow__(self, x) -> Self:
+        """`self ** x`, see `pow`.
+
+        >>> (Tensor([1, 2, 3]) ** 2).tolist()
+        [1, 4, 9]
+        """
         return self.pow(x)
 
     def __rpow__(self, x) -> Self:
+        """`x ** self`.
+
+        >>> (2.0 ** Tensor([1.0, 3.0])).tolist()
+        [2.0, 8.0]
+        """
         return self.pow(x, reverse=True)
 
     def __ipow__(self, x) -> Self:
+        """`self **= x`: assigns the power to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([1, 2, 3])
+        >>> x **= 2
+        >>> x.tolist()
+        [1, 4, 9]
+        """
         return self.assign(self.pow(x))
 
     # ---- in-place operators
 
     def __iadd__(self, x) -> Self:
+        """`self += x`: assigns the sum to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([1, 2])
+        >>> x += 10
+        >>> x.tolist()
+        [11, 12]
+        """
         return self.assign(self + x)
 
     def __isub__(self, x) -> Self:
+        """`self -= x`: assigns the difference to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([1, 2])
+        >>> x -= 1
+        >>> x.tolist()
+        [0, 1]
+        """
         return self.assign(self - x)
 
     def __imul__(self, x) -> Self:
+        """`self *= x`: assigns the product to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([1, 2])
+        >>> x *= 3
+        >>> x.tolist()
+        [3, 6]
+        """
         return self.assign(self * x)
 
     def __itruediv__(self, x) -> Self:
+        """`self /= x`: assigns the quotient to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([1.0, 2.0])
+        >>> x /= 2
+        >>> x.tolist()
+        [0.5, 1.0]
+        """
         return self.assign(self / x)
 
     def __ifloordiv__(self, x) -> Self:
+        """`self //= x`: assigns the quotient rounded down to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([-7, 7])
+        >>> x //= 2
+        >>> x.tolist()
+        [-4, 3]
+        """
         return self.assign(self // x)
 
     def __imod__(self, x) -> Self:
+        """`self %= x`: assigns the remainder to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([-7, 7])
+        >>> x %= 3
+        >>> x.tolist()
+        [2, 1]
+        """
         return self.assign(self % x)
 
     def __iand__(self, x) -> Self:
+        """`self &= x`: assigns the common bits to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([6, 3])
+        >>> x &= 5
+        >>> x.tolist()
+        [4, 1]
+        """
         return self.assign(self & x)
 
     def __ior__(self, x) -> Self:
+        """`self |= x`: assigns the bits of both to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([6, 3])
+        >>> x |= 1
+        >>> x.tolist()
+        [7, 3]
+        """
         return self.assign(self | x)
 
     def __ixor__(self, x) -> Self:
+        """`self ^= x`: assigns the bits that differ to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([6, 3])
+        >>> x ^= 5
+        >>> x.tolist()
+        [3, 6]
+        """
         return self.assign(self ^ x)
 
     def __ilshift__(self, x) -> Self:
+        """`self <<= x`: assigns the bits moved left to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([1, 3])
+        >>> x <<= 2
+        >>> x.tolist()
+        [4, 12]
+        """
         return self.assign(self << x)
 
     def __irshift__(self, x) -> Self:
+        """`self >>= x`: assigns the bits moved right to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([8, 12])
+        >>> x >>= 2
+        >>> x.tolist()
+        [2, 3]
+        """
         return self.assign(self >> x)
 
     # ---- bits

@@ -122,6 +122,8 @@ def _whole_number(part, index: slice):
     if part is None or isinstance(part, UOp):
         return part
     try:
+        if getattr(part, "shape", ()):
+            raise TypeError
         return operator.index(part)
     except TypeError:
         raise TypeError(f"slice bounds are whole numbers, got {part!r} in {index}") from None

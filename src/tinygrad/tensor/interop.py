@@ -251,7 +251,11 @@ class InteropMixin(TensorCore):
         return float(self._one_element("a float"))
 
     def __complex__(self) -> complex:
-        """The one element, as `complex` makes it."""
+        """The one element, as `complex` makes it.
+
+        >>> complex(Tensor([1.5]))
+        (1.5+0j)
+        """
         return complex(self._one_element("a complex number"))
 
     def __index__(self) -> int:

@@ -51,12 +51,30 @@ class LinalgMixin(TensorCore):
         return x.dot(self, dtype=dtype) if reverse else self.dot(x, dtype=dtype)
 
     def __matmul__(self, x: Self) -> Self:
+        """`self @ x`, see `dot`.
+
+        >>> (Tensor([[1, 2], [3, 4]]) @ Tensor([1, 10])).tolist()
+        [21, 43]
+        """
         return self.matmul(x)
 
     def __rmatmul__(self, x: Self) -> Self:
+        """`x @ self`.
+
+        >>> Tensor([1, 10]).__rmatmul__(Tensor([[1, 2], [3, 4]])).tolist()
+        [21, 43]
+        """
         return self.matmul(x, True)
 
     def __imatmul__(self, x: Self) -> Self:
+        """`self @= x`: assigns the matrix product to `self`, which keeps its dtype. Raises AssertionError
+        where the result has another dtype or does not fit the shape.
+
+        >>> x = Tensor([[1, 2], [3, 4]])
+        >>> x @= Tensor([[0, 1], [1, 0]])
+        >>> x.tolist()
+        [[2, 1], [4, 3]]
+        """
         return self.assign(self.matmul(x))
 
     @classmethod

@@ -307,14 +307,23 @@ class NetworkMixin(TensorCore):
         padding=0,
         dtype=None,
     ) -> Self:
-        """`conv2d` for devices that read images; the same values."""
+        """`conv2d` for devices that read images; the same values.
+
+        >>> x, weight = Tensor.ones(1, 1, 3, 3), Tensor.ones(1, 1, 2, 2)
+        >>> x.image_conv2d(weight).tolist()
+        [[[[4.0, 4.0], [4.0, 4.0]]]]
+        """
         n = weight.ndim - 2
         padded = self._pad_windows(self._padding_pairs(padding, n))
         result = padded._convolve(weight, groups, stride, dilation, dtype)
         return result if bias is None else result.add(bias.reshape(1, -1, *(1,) * n))
 
     def image_dot(self, w: Self, dtype: DTypeLike | None = None) -> Self:
-        """`dot` for devices that read images; the same values."""
+        """`dot` for devices that read images; the same values.
+
+        >>> Tensor([[1, 2], [3, 4]]).image_dot(Tensor([[1], [10]])).tolist()
+        [[21], [43]]
+        """
         return self.dot(w, dtype)
 
     # ---- normalization

@@ -60,7 +60,12 @@ class RandomMixin(TensorCore):
         return first.cat(second)
 
     def alu_threefry(self, seed: Self) -> Self:
-        """One block per element of the uint64 tensor `self`, under the scalar key `seed`."""
+        """One block per element of the uint64 tensor `self`, under the scalar key `seed`.
+
+        >>> counter, seed = Tensor([0, 1], dtype="uint64"), Tensor([5], dtype="uint64")
+        >>> counter.alu_threefry(seed).dtype
+        dtypes.ulong
+        """
         return self.threefry(seed._broadcast_to(self.shape))
 
     @classmethod

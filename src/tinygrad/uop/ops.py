@@ -23,6 +23,7 @@ from tinygrad._core import graph_rewrite as untracked_rewrite
 from tinygrad._core import substitute as substitute_nodes
 from tinygrad.dtype import AddrSpace, ConstType, dtypes
 from tinygrad.mixin import MathMixin, MovementMixin
+from tinygrad.mixin.operators import OperatorMixin
 from tinygrad.uop import GroupOp, Ops
 from tinygrad.uop.bounds import compute_bounds
 from tinygrad.uop.evaluate import exec_alu, python_alu
@@ -137,6 +138,7 @@ class _Derived(Installed):
 
 set_default_dtype(dtypes.void)
 for _methods in (
+    OperatorMixin,
     MathMixin,
     MovementMixin,
     _Derived,
