@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 
 from tinygrad.dtype import dtypes, sum_acc_dtype
 from tinygrad.uop import GroupOp, Ops
@@ -263,11 +264,11 @@ pm_gradient = PatternMatcher(
 _NO_PATH = frozenset({Ops.DETACH, Ops.BITCAST})
 
 
-def _paths_to(root: UOp, targets: set[UOp]) -> list[UOp]:
-    """The nodes below which a target lies, sources before consumers."""
+def _paths_to(root: UOp, targets: set[UOp], ends: set[UOp]) -> list[UOp]:
+    """The nodes below which a target lies, sources before consumers; not looking below `ends`."""
     leads: dict[UOp, None] = {}
-    for node in root.toposort():
-        if node.op in _NO_PATH:
+    for node in root.toposort(lambda u: u not in ends):
+        if node.op in _NO_PATH or node in ends:
             continue
         if any(s in leads or s in targets for s in node.src):
             leads[node] = None
@@ -281,14 +282,16 @@ def _note_backward(grad: UOp, forward: UOp) -> None:
         all_metadata[grad] = tuple(dataclasses.replace(note, backward=True) for note in notes)
 
 
-def compute_gradient(root: UOp, root_grad: UOp, targets: set[UOp]) -> dict[UOp, UOp]:
+def compute_gradient(
+    root: UOp, root_grad: UOp, targets: set[UOp], ends: Iterable[UOp] = ()
+) -> dict[UOp, UOp]:
     """Gradients of every node on a path from `root` to `targets`, the targets among them.
 
-    A target that `root` does not depend on is absent. Raises RuntimeError for an operation without a
+    No path leads through a node of `ends`. A target that `root` does not depend on is absent. Raises RuntimeError for an operation without a
     gradient rule.
     """
     grads: dict[UOp, UOp] = {root: root_grad}
-    for node in reversed(_paths_to(root, targets)):
+    for node in reversed(_paths_to(root, targets, set(ends))):
         arriving = grads.get(node)
         if arriving is None:
             continue

@@ -76,6 +76,8 @@ __all__ = [
 
 ReturnType = TypeVar("ReturnType")
 
+_WRITES = (Ops.ASSIGN, Ops.CUSTOM_KERNEL)
+
 # captures in a row that were of no use for the call after; then the function just runs until what it depends on holds still
 _PATIENCE = 3
 
@@ -221,14 +223,20 @@ class TinyJit(Generic[ReturnType]):
         bufs = [None if b is None else self.add_buffer(b) for b in ei.bufs]
         self._items.append(ExecItem(ei.ast, bufs, ei.metadata, ei.fixedvars, ei.prg))
 
+    def refuse(self, what: str, remedy: str) -> None:
+        """Raises JitError for something that happens once, and would not at a replay."""
+        raise JitError(
+            f"{what} inside of {self._title()} while it is captured, which a replay would not do again: {remedy}"
+        )
+
     def note_reading(self, buf: Buffer) -> None:
         """Notes the values that Python is about to see. Raises JitError where a launch computes them."""
         inputs = {b.base for b in self._inputs}
         made = (out.base for item in self._items for out in get_out_buffers_for_ei(item))
         if buf.base in inputs or any(buf.base is base for base in made):
-            raise JitError(
-                f"the values of a tensor are read (item, tolist, numpy, data) inside of {self._title()} while it is captured, "
-                "and would stay what they are now: return the tensor and read it outside, or use where()"
+            self.refuse(
+                "the values of a tensor are read (item, tolist, numpy, data)",
+                "return the tensor and read it outside, or use where()",
             )
         self._seen_values.append((buf, bytes(buf.as_buffer())))
 
@@ -381,7 +389,7 @@ class TinyJit(Generic[ReturnType]):
             old = before.get(id(t))
             if old is None or old is t.uop or not _written_here(t.uop):
                 continue
-            if t.uop.op_in_backward_slice_with_self(Ops.ASSIGN):
+            if t.uop.op_in_backward_slice_with_self(*_WRITES):
                 pending[id(t)] = t
         if pending:
             first, *rest = pending.values()
@@ -438,10 +446,10 @@ class TinyJit(Generic[ReturnType]):
     @staticmethod
     def _realize_surroundings() -> None:
         """Assignments that are still pending would be recorded as if the function made them."""
-        pending = [t for t in _live_tensors() if t.uop.op_in_backward_slice_with_self(Ops.ASSIGN)]
+        pending = [t for t in _live_tensors() if t.uop.op_in_backward_slice_with_self(*_WRITES)]
         for t in pending:
             # one by one: what can't be computed is somebody else's error, and is raised where it is used
-            if t.uop.op_in_backward_slice_with_self(Ops.ASSIGN):
+            if t.uop.op_in_backward_slice_with_self(*_WRITES):
                 with contextlib.suppress(RuntimeError, AssertionError, ValueError):
                     t.realize()
 

@@ -28,6 +28,7 @@ from tinygrad.schedule.demand import (
 )
 from tinygrad.schedule.indexing import Indices, conjunction, flat_index
 from tinygrad.schedule.limits import ALWAYS_FITS, as_array, max_buffers, split_value
+from tinygrad.schedule.storage import custom_ast
 from tinygrad.schedule.transplant import gate_position, transplant
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
@@ -387,9 +388,7 @@ def assigned_in(after: UOp) -> UOp | None:
 
 def custom_store(u: UOp, writes: list[tuple[UOp, UOp | None]]) -> Store:
     """A kernel that the user wrote; every source has a version afterwards."""
-    ast = u.arg.fxn(*[source.placeholder_like(slot) for slot, source in enumerate(u.src)])
-    stores = [node for node in ast.toposort() if node.op is Ops.STORE]
-    written = {store.src[0].buf_target().arg for store in stores}
+    ast, written = custom_ast(u.arg.fxn, u.src)
     unchanged = frozenset(new for slot, (new, _) in enumerate(writes) if slot not in written)
     inputs = tuple(old for _, old in writes if old is not None)
     return Store(u, writes, inputs=inputs, ast=ast, unchanged=unchanged)

@@ -6,6 +6,7 @@ one run of bytes is read alone (BUFFER_VIEW); any other view is taken after the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tinygrad.dtype import DType
@@ -89,3 +90,10 @@ def copy_from_storage(copy: UOp) -> UOp | None:
     data = 1 if source.op in GroupOp.Movement or source.op is Ops.REDUCE_AXIS else len(source.src)
     moved = tuple(UOp(Ops.COPY, s.dtype, (s, *copy.src[1:]), copy.arg) for s in source.src[:data])
     return source.replace(src=moved + source.src[data:])
+
+
+def custom_ast(fxn: Callable[..., UOp], sources: Sequence[UOp]) -> tuple[UOp, set[int]]:
+    """A kernel that a user wrote for these values, and the numbers of those that it writes to."""
+    ast = fxn(*[source.placeholder_like(slot) for slot, source in enumerate(sources)])
+    stores = [node for node in ast.toposort() if node.op is Ops.STORE]
+    return ast, {store.src[0].buf_target().arg for store in stores}

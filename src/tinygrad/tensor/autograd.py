@@ -6,10 +6,13 @@ In: a scalar tensor (or a gradient for it) and targets. Out: gradient tensors, l
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Self
 
 from tinygrad.gradient import compute_gradient
+from tinygrad.tensor import writes
 from tinygrad.tensor.core import TensorCore, live_tensors
+from tinygrad.uop.ops import UOp
 
 
 class AutogradMixin(TensorCore):
@@ -42,11 +45,16 @@ class AutogradMixin(TensorCore):
             if gradient.shape != self.shape:
                 raise RuntimeError(f"gradient has shape {gradient.shape}, expected {self.shape}")
             seed = gradient.uop
-        found = compute_gradient(self.uop, seed, {t.uop for t in targets})
+        history = writes.History(self.uop.toposort())
+        states = [history.states(t) for t in targets]
+        found = compute_gradient(self.uop, seed, {known[0] for known in states if known})
         results = []
-        for t in targets:
-            if (node := found.get(t.uop)) is not None:
-                results.append(self._wrap(node, None))
+        for t, known in zip(targets, states):
+            parts = [found[u] for u in known[:1] if u in found]
+            # what was overwritten since: the gradient at the values of then
+            parts += self._at_older_states(seed, known)
+            if parts:
+                results.append(self._wrap(functools.reduce(UOp.__add__, parts), None))
             elif materialize_grads:
                 results.append(t.zeros_like(requires_grad=None))
             else:
@@ -56,18 +64,34 @@ class AutogradMixin(TensorCore):
                 )
         return results
 
+    def _at_older_states(self, seed: UOp, known: list[UOp]) -> list[UOp]:
+        """Gradients for all but the newest of the states of one tensor, each without the way through newer ones."""
+        parts = []
+        for place in range(1, len(known)):
+            found = compute_gradient(self.uop, seed, {known[place]}, known[:place])
+            parts += [found[u] for u in known[place : place + 1] if u in found]
+        return parts
+
     def backward(self, gradient: Self | None = None) -> Self:
         """Adds to `.grad` of every tensor in the graph that has `requires_grad=True`; returns self.
+
+        A tensor that was assigned to since counts with the values that the graph was built from. Raises RuntimeError where
+        those were overwritten before they were computed.
 
         >>> w = Tensor([2.0], requires_grad=True)
         >>> _ = (w * 3).sum().backward()
         >>> w.grad.tolist()
         [3.0]
         """
-        inside = self.uop.toposort()
+        history = writes.History(self.uop.toposort())
         wanting: list[Any] = [
-            t for t in live_tensors() if t.requires_grad is True and t.uop in inside
+            t for t in live_tensors() if t.requires_grad is True and history.states(t)
         ]
+        if not any(t is not self for t in wanting) and writes.computed_early.get(self):
+            raise RuntimeError(
+                "the graph below this tensor is gone: a tensor that it depends on was assigned to before it was in memory. "
+                "Call backward() before assign() or an optimizer's step(), or realize() the parameters first"
+            )
         for t, grad in zip(
             wanting, self.gradient(*wanting, gradient=gradient, materialize_grads=True)
         ):

@@ -93,6 +93,9 @@ def keep_old_values(roots: list[UOp]) -> list[UOp]:
             _read_copies(readers, memory)
         else:
             roots += dict.fromkeys(t.uop for t in readers.tensors)
+            for t in readers.tensors:
+                if t.requires_grad:
+                    writes.computed_early.put(t, True)
     part_shared(sharing.part(sharing.written_memory(roots)))
     return roots
 
@@ -298,6 +301,9 @@ class MemoryMixin(TensorCore):
         # a constant has no memory that another tensor could see: the value gets memory of its own
         with graph_lock:
             if self.uop.base.op is Ops.CONST:
+                if self.requires_grad:
+                    before = writes.constants_before.get(self) or []
+                    writes.constants_before.put(self, [*before, self.uop])
                 self.uop = value.uop.contiguous()
                 return self
             if writes.is_constant(self.uop):  # on several devices, and it stays cut as it is
@@ -417,7 +423,14 @@ class MemoryMixin(TensorCore):
     # ---- reading
 
     def _write_stored(self, value: Self) -> None:
-        """Writes into a file or array at once. Raises RuntimeError where `self` is not one run of bytes of it."""
+        """Writes into a file or array at once. Raises RuntimeError where `self` is not one run of bytes of it.
+
+        Under a capture it is a JitError: a replay would not write again.
+        """
+        from tinygrad.engine.realize import current_capture
+
+        if (capture := current_capture()) is not None:
+            capture.refuse(f"{self.device} is written", "return the value and assign it outside")
         if value.dtype is not self.dtype:
             raise AssertionError(
                 f"assign needs one dtype, got {self.dtype} and {value.dtype}: use .cast()"
@@ -606,7 +619,8 @@ class MemoryMixin(TensorCore):
     ) -> list[Self]:
         """Runs a hand-written kernel over `self` and `lst`; returns them as after the kernel.
 
-        `fxn` gets one placeholder node per tensor and returns the kernel's AST.
+        `fxn` gets one placeholder node per tensor and returns the kernel's AST. A tensor of memory that it stores to
+        is overwritten, as by `assign`; of a computation that is not in memory, only the returned tensor shows the result.
 
         >>> def plus_one(out, x):
         ...     i = UOp.range(out.size, 0)
@@ -615,8 +629,18 @@ class MemoryMixin(TensorCore):
         >>> out.custom_kernel(Tensor([1, 2, 3]), fxn=plus_one)[0].tolist()
         [2, 3, 4]
         """
-        nodes = UOp.custom_kernel(*[t.uop for t in (self, *lst)], fxn=fxn, grad_fxn=grad_fxn)
-        return [self._wrap(node, t.requires_grad) for node, t in zip(nodes, (self, *lst))]
+        tensors = (self, *lst)
+        written = sorted(writes.written_by_kernel(fxn, tensors))
+        for slot in written:
+            if writes.needs_memory_first(tensors[slot]):
+                tensors[slot].realize()
+        with graph_lock:
+            nodes = UOp.custom_kernel(*[t.uop for t in tensors], fxn=fxn, grad_fxn=grad_fxn)
+            made = [self._wrap(node, t.requires_grad) for node, t in zip(nodes, tensors)]
+            for slot in written:
+                source = nodes[slot].src[0]
+                writes.write_by_kernel(tensors[slot], source, nodes[slot])
+        return made
 
 
 def _unsigned(width: int):

@@ -12,8 +12,10 @@ Invariant: every live view of written memory is a view of its newest state. Call
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from tinygrad._core.guard import same_objects
@@ -21,12 +23,19 @@ from tinygrad.device import Buffer, MultiBuffer
 from tinygrad.engine import sharing
 from tinygrad.engine.sharing import VIEWS, parts_of
 from tinygrad.schedule.demand import split_views
+from tinygrad.schedule.storage import custom_ast
 from tinygrad.tensor.core import TensorCore, live_tensors, nodes_without_memory
 from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers
+
+T = TypeVar("T")
 
 # a state of memory that has a place of its own before, or once, it is computed
 _MEMORY = frozenset({Ops.BUFFER, Ops.MULTI, Ops.ASSIGN, Ops.AFTER, Ops.MSTACK, Ops.MSELECT})
 _MADE_MEMORY = frozenset({Ops.CONTIGUOUS, Ops.COPY})
+# views of which each element has a place of its own in memory
+_PLACES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP})
+# what overwrites memory
+WRITES = (Ops.ASSIGN, Ops.CUSTOM_KERNEL)
 
 
 # ---------------------------------------------------------------- views
@@ -84,6 +93,44 @@ def write(target: TensorCore, value: UOp) -> None:
     target.uop = _on(views, newest) if partly else done
 
 
+def written_by_kernel(fxn: Callable[..., UOp], tensors: Sequence[TensorCore]) -> set[int]:
+    """The numbers of the tensors that a user's kernel writes to."""
+    return custom_ast(fxn, [t.uop for t in tensors])[1]
+
+
+def needs_memory_first(target: TensorCore) -> bool:
+    """Whether a tensor is a computation whose result a kernel would overwrite: equal computations share it."""
+    return state_of(target.uop).op in _MADE_MEMORY
+
+
+def write_by_kernel(target: TensorCore, source: UOp, done: UOp) -> None:
+    """As `write`, by a kernel of the user's: `source` is what it gets for `target`, `done` that afterwards.
+
+    A part of memory, or one in another order, is copied for the kernel, and the copy written back.
+    """
+    _writers[done.src[1]] = threading.get_ident()
+    views, state = split(target.uop)
+    if _memory_behind(source) is not state or any(view.op is not Ops.RESHAPE for view in views):
+        if state.op in _MEMORY and all(view.op in _PLACES for view in views):
+            write(target, done)
+        return
+    newest = done if done.shape == state.shape else done.reshape(state.shape)
+    for tensor in _views_of(state, True):
+        seen, _ = split(tensor.uop)
+        tensor.uop = _on(seen, newest)
+
+
+def _memory_behind(node: UOp) -> UOp:
+    """The state of memory that a value which was made contiguous is: what lies in order is not copied for that."""
+    state = state_of(node)
+    while state.op is Ops.CONTIGUOUS:
+        views, below = split(state.src[0])
+        if below.op not in _MEMORY or any(view.op is not Ops.RESHAPE for view in views):
+            break
+        state = below
+    return state
+
+
 def cut_of_shards(node: UOp) -> UOp | None:
     """The view among those of a node that takes a part of the axis along which a tensor is sharded."""
     for view in split(node)[0]:
@@ -132,6 +179,66 @@ def _views_of(state: UOp, partly: bool) -> list[TensorCore]:
 # ---------------------------------------------------------------- values of before
 
 
+# BUFFER node of a copy that keeps what memory held -> the BUFFER node of that memory
+_copy_of: WeakKeyDictionary[UOp, weakref.ref[UOp]] = WeakKeyDictionary()
+
+
+class History:
+    """By which nodes a graph knows what tensors show: their states before writes that came later, and kept copies of those."""
+
+    def __init__(self, graph: dict[UOp, None]):
+        self.graph = graph
+        self.copies: dict[UOp, list[UOp]] = {}
+        for u in graph:
+            if u.op is Ops.BUFFER and (ref := _copy_of.get(u)) and (origin := ref()) is not None:
+                self.copies.setdefault(origin, []).append(u)
+
+    def states(self, tensor: TensorCore) -> list[UOp]:
+        """The nodes of the graph that are what the tensor shows, or were; the newest first."""
+        found: dict[UOp, None] = {}
+        for node in (tensor.uop, *reversed(constants_before.get(tensor) or ())):
+            found.update(dict.fromkeys(self._states_of(node)))
+        return list(found)
+
+    def _states_of(self, node: UOp) -> list[UOp]:
+        found: dict[UOp, None] = {}
+        while True:
+            found.update(dict.fromkeys(u for u in (node, *self._kept(node)) if u in self.graph))
+            views, state = split(node)
+            if state.op not in (Ops.ASSIGN, Ops.AFTER):
+                return list(found)
+            node = _on(views, state.src[0])
+
+    def _kept(self, node: UOp) -> list[UOp]:
+        if not self.copies:
+            return []
+        own = [u for u in _below(node) if u in self.copies]
+        # the parts of one value are copied together
+        made = list(zip(*[self.copies[u] for u in own]))
+        return [node.substitute(dict(zip(own, copies))) for copies in reversed(made)]
+
+
+class _Notes(Generic[T]):
+    """Something remembered of tensors for as long as they live. Tensors compare elementwise, so they can't be keys."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, tuple[weakref.ref, T]] = {}
+
+    def get(self, tensor: TensorCore) -> T | None:
+        held = self.found.get(id(tensor))
+        return held[1] if held is not None and held[0]() is tensor else None
+
+    def put(self, tensor: TensorCore, note: T) -> None:
+        number = id(tensor)
+        self.found[number] = (weakref.ref(tensor, lambda _: self.found.pop(number, None)), note)
+
+
+# what tensors that want a gradient were before they were assigned to, where that was a constant
+constants_before: _Notes[list[UOp]] = _Notes()
+# tensors that were computed because memory below them was overwritten, not because anybody asked
+computed_early: _Notes[bool] = _Notes()
+
+
 @dataclass(frozen=True)
 class OldReaders:
     """Live tensors that are yet to be computed from memory that is about to be replaced.
@@ -155,6 +262,7 @@ class OldReaders:
 
     def read_from(self, copies: dict[UOp, UOp]) -> None:
         """Lets the tensors read `copies` instead of the buffers."""
+        _copy_of.update((copy, weakref.ref(origin)) for origin, copy in copies.items())
         new = {s: s.substitute(copies) for u in self.path for s in u.src if s in self.replaced}
         for u in self.path:
             made = u.replace(src=tuple([new.get(s, s) for s in u.src]))
@@ -179,14 +287,26 @@ def _below(state: UOp) -> list[UOp]:
 def old_readers(roots: Iterable[UOp]) -> OldReaders | None:
     """Who is yet to be computed from what the assignments in `roots` will replace."""
     together = UOp.sink(*roots)
-    if not together.op_in_backward_slice_with_self(Ops.ASSIGN):
+    if not together.op_in_backward_slice_with_self(*WRITES):
         return None
     order = together.toposort()
-    writes = {u for u in order if u.op is Ops.ASSIGN}
-    replaced = {state_of(u.src[0]) for u in writes}
+    writes = {u for u in order if u.op in WRITES}
+    replaced = {_memory_behind(target) for u in writes for target in _targets(u)}
     # what will be in memory of its own is read from there
     stored = {u for u in order if u.op in _MADE_MEMORY} | {state_of(u) for u in together.src}
     return _readers(replaced, writes | (stored - replaced), set(together.src))
+
+
+def _targets(write: UOp) -> list[UOp]:
+    """The sources of an assignment or of a user's kernel that it overwrites."""
+    if write.op is Ops.ASSIGN:
+        return [write.src[0]]
+    if (slots := _written_slots.get(write)) is None:
+        slots = _written_slots[write] = custom_ast(write.arg.fxn, write.src)[1]
+    return [write.src[slot] for slot in slots]
+
+
+_written_slots: WeakKeyDictionary[UOp, set[int]] = WeakKeyDictionary()
 
 
 def _readers(replaced: set[UOp], writes: set[UOp], known: set[UOp]) -> OldReaders | None:

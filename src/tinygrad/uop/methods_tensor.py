@@ -305,7 +305,7 @@ class TensorMethods(Installed):
 
     def custom_kernel(*srcs: UOp, fxn, grad_fxn=None) -> list[UOp]:
         """Runs the kernel `fxn(*placeholders)` on these values; gives each as it is afterwards."""
-        inputs = tuple(s if s.op is Ops.AFTER else s.contiguous() for s in srcs)
+        inputs = tuple(s if s.op in (Ops.AFTER, Ops.ASSIGN) else s.contiguous() for s in srcs)
         kernel = UOp(Ops.CUSTOM_KERNEL, dtypes.void, inputs, CustomKernel(fxn, grad_fxn))
         return [s.after(kernel) for s in inputs]
 
