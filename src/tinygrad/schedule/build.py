@@ -447,7 +447,9 @@ def nested_reads(places: list[UOp]) -> int:
 
 def reductions_of(value: UOp) -> tuple[list[UOp], list[UOp]]:
     """The outermost reductions of a value: those for each of its elements, and those to a scalar."""
-    repeated, once, seen, stack = [], [], {value}, [value]
+    repeated: list[UOp] = []
+    once: list[UOp] = []
+    seen, stack = {value}, [value]
     while stack:
         u = stack.pop()
         if u.op is Ops.REDUCE:
