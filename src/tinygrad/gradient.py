@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from tinygrad.dtype import dtypes, sum_acc_dtype
 from tinygrad.uop import GroupOp, Ops
-from tinygrad.uop.ops import PatternMatcher, UOp, UPat, all_metadata
+from tinygrad.uop.ops import PatternMatcher, UOp, UPat, all_metadata, resolve
 
 
 def _expand_back(grad: UOp, shape: tuple) -> UOp:
@@ -157,8 +157,9 @@ def _where_gradient(ctx: UOp, ret: UOp):
 
 
 def _expand_gradient(ctx: UOp, ret: UOp):
-    shape = ret.src[0].shape
-    grown = tuple(i for i, (a, b) in enumerate(zip(shape, ret.shape)) if a is not b and a != b)
+    pairs = zip(ret.src[0].shape, ret.shape)
+    # only a size 1 grows; where the new size is a variable it may be 1 as well, and the sum is right
+    grown = tuple(i for i, (a, b) in enumerate(pairs) if a is not b and resolve(a != b))
     return (_sum_axes(ctx, grown), None)
 
 

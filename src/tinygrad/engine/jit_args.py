@@ -334,9 +334,13 @@ class Outputs:
         # results that share memory, by their own nodes, with what the caller knows
         self.shared: dict[UOp, Buffer | MultiBuffer] = {}
         self.slots: list[_TensorSlot] = []
+        # sizes of results that were bound to values of that call
+        self.bound: set[UOp] = set()
         for tensor in tensors_in(ret):
             views = _input_views(tensor.uop, numbers)
             for u in tensor.uop.toposort():
+                if u.op is Ops.BIND and u.src[0].expr in call.var_vals:
+                    self.bound.add(u)
                 if sharing.is_twin(u) and (held := buffers.get(u)) is not None:
                     self.shared[u] = held
             self.views.update(views)
@@ -369,6 +373,10 @@ class Outputs:
             node: _view_node(node, call.buffers[i], offset, call)
             for node, (i, offset) in self.views.items()
         }
+        for node in self.bound:
+            value = call.var_vals[node.src[0].expr]
+            if node.val != value:
+                swaps[node] = node.src[0].bind(value)
         for node, held in self.shared.items():
             given = swaps.get(node)
             swaps[node] = sharing.share(node, held) if given is None else sharing.share(given)

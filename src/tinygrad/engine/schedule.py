@@ -268,9 +268,23 @@ def _form_of(sink: UOp) -> _Form:
                     "graph; realize one of them first, or use two variables"
                 )
             bound[u] = variable
+    check_bounds(nodes)
     form = sink.substitute({**names, **bound}, name="normalize buffer names")
     put_back = {new: old for old, new in (*names.items(), *bound.items())}
     return _Form(form, put_back, var_vals)
+
+
+def check_bounds(nodes: Iterable[UOp]) -> None:
+    """Raises ValueError for two variables of one name: a kernel knows them by their names."""
+    known: dict[str, UOp] = {}
+    for u in nodes:
+        if u.op is Ops.DEFINE_VAR:
+            other = known.setdefault(u.arg[0], u)
+            if other.arg != u.arg:
+                spans = " and ".join(f"{low} .. {high}" for _, low, high in (other.arg, u.arg))
+                raise ValueError(
+                    f"variable {u.arg[0]} has the bounds {spans} in one graph; make it once, or use two names"
+                )
 
 
 def _copy_metadata(source: UOp, target: UOp) -> None:

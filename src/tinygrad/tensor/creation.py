@@ -14,7 +14,7 @@ from typing import Self
 from tinygrad.dtype import ConstType, DTypeLike, dtypes, to_dtype
 from tinygrad.helpers import argfix, fetch, prod
 from tinygrad.tensor.core import TensorCore, canonical_devices
-from tinygrad.uop.ops import Ops, UOp, sint
+from tinygrad.uop.ops import Ops, UOp, resolve, sint
 
 
 def checked_shape(*shape) -> tuple[sint, ...]:
@@ -210,7 +210,8 @@ class CreationMixin(TensorCore):
             kwargs.pop("dtype", None) or (dtypes.default_float if is_float else dtypes.default_int)
         )
         if any(isinstance(v, UOp) for v in given):
-            count = (end - first + step - 1) // step
+            way, pace = (end - first, step) if resolve(step > 0) else (first - end, -step)
+            count = (way + pace - 1) // pace
         else:
             count = max(0, math.ceil((end - first) / step))
             last = first + (count - 1) * step

@@ -251,7 +251,7 @@ class ReduceMixin(TensorCore):
             (length,) + (1,) * (self.ndim - 1 - where)
         )
         best = (hit * countdown).max(axis=where, keepdim=keepdim)
-        return (length - best).cast(dtypes.int32)
+        return (best.neg() + length).cast(dtypes.int32)
 
     def argmin(self, axis=None, keepdim=False) -> Self:
         """Index of the first smallest element; otherwise as `argmax`.

@@ -380,13 +380,17 @@ class TensorMethods(Installed):
     def bind(self, val) -> UOp:
         """This variable with a value, which must lie within its bounds.
 
+        Raises TypeError for what is no whole number, AssertionError for one out of bounds.
+
         >>> UOp.variable("n", 1, 8).bind(3).unbind()[1]
         3
         """
         if self.op is not Ops.DEFINE_VAR:
             raise AssertionError(f"only a DEFINE_VAR can be bound, got {self.op}")
-        value = val if isinstance(val, UOp) else UOp.const(self.dtype, val)
         name, low, high = self.arg
+        if not isinstance(val, UOp) and not hasattr(val, "__index__"):
+            raise TypeError(f"cannot bind {name} to {val!r}: a variable's value is a whole number")
+        value = val if isinstance(val, UOp) else UOp.const(self.dtype, val)
         if not (low <= value.vmin and value.vmax <= high):
             raise AssertionError(f"cannot bind {name} to {val}: its bounds are {low} .. {high}")
         return UOp(Ops.BIND, self.dtype, (self, value))
