@@ -25,7 +25,10 @@ def bound(n: int, low: int = 1, high: int = 16, name: str = "n"):
 
 @pytest.fixture(scope="module")
 def t() -> dict[str, Tensor]:
-    return {k: Tensor(x).realize() for k, x in (("a", A), ("b", B), ("v", V), ("image", IMAGE), ("w", W))}
+    return {
+        k: Tensor(x).realize()
+        for k, x in (("a", A), ("b", B), ("v", V), ("image", IMAGE), ("w", W))
+    }
 
 
 # of the tensors and a size, which is a number or a bound variable
@@ -124,29 +127,31 @@ def test_gradient(name: str):
         np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_assignment_to_symbolic_slices():
-    for n in (1, 5, 15):
-        k = bound(n, 1, 15)
+@pytest.mark.parametrize("n", [1, 5, 15])
+def test_assignment_to_symbolic_slices(n: int):
+    k = bound(n, 1, 15)
 
-        def check(write: Callable, expected: Callable, start=V):
-            x, y = Tensor(start.copy()).realize(), start.copy()
-            write(x)
-            expected(y)
-            np.testing.assert_array_equal(x.numpy(), y)
+    def check(write: Callable, expected: Callable, start=V):
+        x, y = Tensor(start.copy()).realize(), start.copy()
+        write(x)
+        expected(y)
+        np.testing.assert_array_equal(x.numpy(), y)
 
-        check(lambda x: x[k : k + 1].assign(Tensor([7.0])), lambda y: y.__setitem__(n, 7))
-        check(lambda x: x.__setitem__(slice(None, k), 3.0), lambda y: y.__setitem__(slice(n), 3))
-        check(lambda x: x.__setitem__(slice(k, None), 3.0), lambda y: y.__setitem__(slice(n, 16), 3))
-        check(lambda x: x.__setitem__(slice(k), x[:k] * 2), lambda y: y.__setitem__(slice(n), y[:n] * 2))
-        check(
-            lambda x: x[1 : k + 1].assign(x[:k]).realize(),
-            lambda y: y.__setitem__(slice(1, n + 1), y[:n].copy()),
-        )
-        check(
-            lambda x: x.__setitem__((slice(None), k), Tensor.arange(8).float()),
-            lambda y: y.__setitem__((slice(None), n), np.arange(8)),
-            A,
-        )
+    check(lambda x: x[k : k + 1].assign(Tensor([7.0])), lambda y: y.__setitem__(n, 7))
+    check(lambda x: x.__setitem__(slice(None, k), 3.0), lambda y: y.__setitem__(slice(n), 3))
+    check(lambda x: x.__setitem__(slice(k, None), 3.0), lambda y: y.__setitem__(slice(n, 16), 3))
+    check(
+        lambda x: x.__setitem__(slice(k), x[:k] * 2), lambda y: y.__setitem__(slice(n), y[:n] * 2)
+    )
+    check(
+        lambda x: x[1 : k + 1].assign(x[:k]).realize(),
+        lambda y: y.__setitem__(slice(1, n + 1), y[:n].copy()),
+    )
+    check(
+        lambda x: x.__setitem__((slice(None), k), Tensor.arange(8).float()),
+        lambda y: y.__setitem__((slice(None), n), np.arange(8)),
+        A,
+    )
 
 
 def test_attention_over_a_growing_cache():
@@ -182,7 +187,9 @@ def test_shape_of_a_captured_result(t):
 def test_wrong_or_missing_values(t):
     v = t["v"]
     for value in (0, 9):
-        with pytest.raises(AssertionError, match=f"cannot bind n to {value}: its bounds are 1 .. 8"):
+        with pytest.raises(
+            AssertionError, match=f"cannot bind n to {value}: its bounds are 1 .. 8"
+        ):
             bound(value, 1, 8)
     with pytest.raises(TypeError, match="whole number"):
         bound(2.5)
