@@ -17,9 +17,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tinygrad.device import Buffer, Compiled, Device
+from tinygrad.engine import interrupted
 from tinygrad.engine.program_cache import (
     code_context,
     load_program,
@@ -477,19 +479,35 @@ class ExecItem:
         prg.first_run = False
 
 
+def _run_step(item: ExecItem, var_vals: dict[str, int] | None, do_update_stats: bool) -> None:
+    if CAPTURING and (capture := current_capture()) is not None:
+        capture.add(item)
+    if VALIDATE_WITH_CPU and item.ast.op is Ops.SINK:
+        from tinygrad.engine.validate import run_validated
+
+        run_validated(item, var_vals, do_update_stats)
+    else:
+        item.run(var_vals, do_update_stats=do_update_stats)
+
+
 def run_schedule(
     schedule: list[ExecItem], var_vals: dict[str, int] | None = None, do_update_stats=True
 ) -> None:
-    """Runs the items in order and empties the list, so that a buffer dies after its last use."""
+    """Runs the items in order and empties the list, so that a buffer dies after its last use.
+
+    Where one fails, it and those after it are left to `engine.interrupted`, which sees to it that nobody reads what they
+    would have filled.
+    """
     pending = deque(schedule)
     schedule.clear()
-    while pending:
-        item = pending.popleft().lower()
-        if CAPTURING and (capture := current_capture()) is not None:
-            capture.add(item)
-        if VALIDATE_WITH_CPU and item.ast.op is Ops.SINK:
-            from tinygrad.engine.validate import run_validated
-
-            run_validated(item, var_vals, do_update_stats)
-        else:
-            item.run(var_vals, do_update_stats=do_update_stats)
+    try:
+        with interrupted.BetweenSteps() as between:
+            while pending:
+                between.check()
+                item = pending[0].lower()
+                launch = partial(_run_step, item, var_vals, do_update_stats)
+                interrupted.run_step(item, launch)
+                pending.popleft()
+    except BaseException:
+        interrupted.leave(pending, var_vals)
+        raise

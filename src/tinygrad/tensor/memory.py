@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tinygrad.device import Buffer, Device
 from tinygrad.dtype import ConstType, DTypeLike, _to_np_dtype, dtypes, to_dtype
-from tinygrad.engine import sharing
+from tinygrad.engine import interrupted, sharing
 from tinygrad.helpers import prod
 from tinygrad.schedule.storage import one_run
 from tinygrad.tensor import writes
@@ -236,6 +236,11 @@ class MemoryMixin(TensorCore):
         from tinygrad.engine.realize import run_schedule
 
         with graph_lock:
+            interrupted.finish(run_schedule)
+            if interrupted.is_any_lost():
+                together = UOp.sink(*[t.uop for t in (self, *lst) if t._is_in_place()])
+                for node in together.toposort():
+                    interrupted.require_computed(sharing.parts_of(node))
             pending = [t for t in (self, *lst) if not t._is_in_place()]
             if pending:
                 items, var_vals = pending[0].schedule_with_vars(*pending[1:])
@@ -459,6 +464,7 @@ class MemoryMixin(TensorCore):
         if not here._is_in_place():
             here = here.contiguous().realize()
         held = here.uop.base.buffer.ensure_allocated()
+        interrupted.require_computed((held,))
         if (capture := current_capture()) is not None:
             capture.note_reading(held)
         return held

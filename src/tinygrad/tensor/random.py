@@ -15,7 +15,7 @@ from typing import Any, Self
 from tinygrad.dtype import DTypeLike, dtypes, to_dtype
 from tinygrad.engine.realize import current_capture
 from tinygrad.helpers import argfix, ceildiv, prod
-from tinygrad.tensor.core import TensorCore, canonical_devices
+from tinygrad.tensor.core import TensorCore, canonical_devices, graph_lock
 from tinygrad.tensor.creation import checked_shape
 
 
@@ -105,7 +105,8 @@ class RandomMixin(TensorCore):
     @classmethod
     def _random_words(cls, count: int, device: str) -> Self:
         """`count` random uint32 on one device."""
-        before = cls._advance(device, count)
+        with graph_lock:  # two threads never draw the same numbers
+            before = cls._advance(device, count)
         half = ceildiv(count, 2)
         first = cls.arange(half, device=device, dtype=dtypes.uint32, requires_grad=False) + before
         words = cls._threefry_random_bits(RandomMixin._device_seeds[device], first, first + half)
