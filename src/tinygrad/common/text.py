@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 
+from tinygrad.common.env import getenv
+
+NO_COLOR = bool(getenv("NO_COLOR", ""))
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _BRACKET = re.compile(r"[()]")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def colored(st: object, color: str | None, background: bool = False) -> str:
-    """`st` between ANSI colour codes; an upper-case colour is the bright one, None leaves the text alone."""
-    if color is None:
+    """`st` between ANSI colour codes; an upper-case colour is the bright one, None leaves the text alone.
+
+    So does an environment variable NO_COLOR that is not empty (no-color.org).
+    """
+    if color is None or NO_COLOR:
         return str(st)
     code = 30 + _COLOURS.index(color.lower())
     if color.isupper():

@@ -1,18 +1,23 @@
 """What DEBUG>=2 prints about each step that ran, in columns that line up and fit a terminal.
 
-In: an item, its time in seconds and its work. Out: one line on stdout. Called by `ExecItem.run` and graph replays.
+In: an item, its time in seconds and its work. Out: one line on stdout, of at most 127 characters but for what a long name
+takes and for the tensor operations at its end, which a terminal shows as far as it is wide. Called by `ExecItem.run` and
+graph replays.
 """
 
 from __future__ import annotations
 
+import shutil
+import sys
 from typing import TYPE_CHECKING
 
-from tinygrad.helpers import GlobalCounters, ansilen, colored, time_to_str
+from tinygrad.common.text import NO_COLOR
+from tinygrad.helpers import GlobalCounters, ansilen, ansistrip, colored, time_to_str
 
 if TYPE_CHECKING:
     from tinygrad.engine.realize import ExecItem
 
-_NAME_COLUMNS = 46
+_NAME_COLUMNS = 33
 
 
 def _rate(amount: float, seconds: float) -> float:
@@ -21,6 +26,8 @@ def _rate(amount: float, seconds: float) -> float:
 
 
 def _name_column(name: str) -> str:
+    # programs of earlier processes may have colours in their names
+    name = ansistrip(name) if NO_COLOR else name
     return name + " " * max(0, _NAME_COLUMNS - ansilen(name))
 
 
@@ -31,7 +38,7 @@ def _count_color(jit: bool, first_run: bool) -> str | None:
 
 
 def _time_column(took: float) -> str:
-    text = time_to_str(took, w=9)
+    text = time_to_str(took, w=7)
     return colored(text, "yellow") if took > 0.01 else text
 
 
@@ -52,13 +59,21 @@ def print_item(
     assert prg is not None
     number = colored(f"{GlobalCounters.kernel_count:5d}", _count_color(jit, prg.first_run))
     line = (
-        f"*** {prg.device[:7]:7s} {number} {_name_column(prg.display_name)} arg {buffer_count:2d} "
-        f"mem {GlobalCounters.mem_used / 1e9:6.2f} GB"
+        f"*** {prg.device[:7]:6s} {number} {_name_column(prg.display_name)} arg {buffer_count:2d} "
+        f"mem {GlobalCounters.mem_used / 1e9:5.2f} GB"
     )
     if took is not None:
-        total = f"{GlobalCounters.time_sum_s * 1e3:9.2f}ms"
-        line += f" tm {_time_column(took)}/{total} ({_rate(ops, took):8.2f} GFLOPS"
-        line += f" {_rate(mem, took):6.1f}|{_rate(lds, took):<7.1f} GB/s)"
+        total = f"{GlobalCounters.time_sum_s * 1e3:7.2f}ms"
+        line += f" tm {_time_column(took)}/{total} ({_rate(ops, took):7.2f} GFLOPS"
+        line += f" {_rate(mem, took):5.1f}|{_rate(lds, took):<5.1f} GB/s)"
     if item.metadata:
-        line += f" {[str(m) for m in dict.fromkeys(item.metadata)]}"
+        line += _that_fits(f" {[str(m) for m in dict.fromkeys(item.metadata)]}", ansilen(line))
     print(line)
+
+
+def _that_fits(text: str, taken: int) -> str:
+    """The text, cut where a terminal would wrap it; whole where the output goes elsewhere."""
+    if not sys.stdout.isatty():
+        return text
+    room = max(0, shutil.get_terminal_size().columns - taken)
+    return text if len(text) <= room else text[: max(0, room - 1)] + "…" * (room > 0)
