@@ -48,7 +48,7 @@ def test_lines_of_steps(capsys):
 def test_each_level_adds_something(capsys):
     text = {level: "\n".join(_lines(capsys, level)) for level in range(8)}
     assert text[0] == text[1] == ""
-    marks = {2: "GFLOPS", 3: "Opt(op=", 4: "void r_", 5: "UOp(Ops.SINK", 6: "Ops.DEFINE_REG"}
+    marks = {2: "GFLOPS", 3: "Opt(op=", 4: "void r_", 5: "UOp(Ops.SINK", 6: "   0 DEFINE_GLOBAL"}
     if Device["CPU"].renderer.suffix == "":
         marks.pop(4)
     for level, mark in marks.items():
