@@ -139,3 +139,14 @@ def test_fast_convolution_and_its_gradient(shape):
             found.append([t.numpy() for t in (out, x.grad, w.grad)])
     for plain, quick in zip(*found):
         np.testing.assert_allclose(quick, plain, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("read", ["item", "tolist", "numpy", "data"])
+def test_a_tensor_that_was_read_has_gradients(read):
+    w, x = Tensor([2.0, 3.0], requires_grad=True), Tensor([5.0, 7.0])
+    hidden = w * x
+    loss = hidden.square().sum()
+    getattr(loss, read)()
+    assert hidden.tolist() == [10.0, 21.0]
+    loss.backward()
+    assert w.grad.tolist() == [100.0, 294.0]

@@ -460,7 +460,11 @@ class MemoryMixin(TensorCore):
 
         # several devices: all of it on the first; a file: in memory, where views can be computed
         here = self if isinstance(self.device, str) else self.to(self.device[0])
-        here = (here.to(None) if is_storage(here.device) else here).realize()
+        here = here.to(None) if is_storage(here.device) else here
+        if here.requires_grad and not here.uop.is_realized:
+            # a tensor that is only read stays what it is computed from: backward() may follow
+            here = here.contiguous()
+        here = here.realize()
         if not here._is_in_place():
             here = here.contiguous().realize()
         held = here.uop.base.buffer.ensure_allocated()

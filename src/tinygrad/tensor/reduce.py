@@ -225,14 +225,15 @@ class ReduceMixin(TensorCore):
 
     # ---- position of extremes
 
-    def argmax(self, axis=None, keepdim=False) -> Self:
+    def argmax(self, axis=None, keepdim=False, *, dim=None) -> Self:
         """Index of the first largest element (None: of the flattened tensor), as int32.
 
-        Raises IndexError over no elements.
+        `dim` is another name of `axis`. Raises IndexError over no elements.
 
         >>> Tensor([[1, 9, 3], [7, 5, 6]]).argmax(axis=1).tolist()
         [1, 0]
         """
+        axis = dim if axis is None else axis
         if axis is None:
             flat = self.flatten().argmax(0)
             return flat.reshape((1,) * self.ndim) if keepdim else flat

@@ -10,9 +10,17 @@ import zlib
 from tinygrad.nn.formats.reading import TensorIO, accept_filename
 from tinygrad.tensor import Tensor
 
+try:
+    from lzma import LZMAError
+except ImportError:
+    # a Python without the library refuses such archives before it unpacks anything
+    LZMAError = RuntimeError  # type: ignore[misc,assignment]
+
 _LOCAL_HEADER = 30
 # deflate, the common method, cannot pack more tightly
 _MAX_RATIO = 1100
+# what unpackers raise; they also ask for the memory that a damaged header announces
+_DAMAGE = (EOFError, LZMAError, MemoryError, OSError, OverflowError, ValueError, zlib.error)
 
 
 @accept_filename
@@ -50,7 +58,7 @@ def _packed_tar(t: Tensor) -> dict[str, Tensor]:
             if sum(f.size for f in members) > _MAX_RATIO * t.shape[0]:
                 raise tarfile.ReadError("the archive unpacks to more than it can hold")
             return {f.name: Tensor(archive.extractfile(f).read()) for f in members}  # type: ignore[union-attr]
-    except (ValueError, OverflowError, EOFError, OSError, zlib.error, RecursionError) as error:
+    except (*_DAMAGE, RecursionError) as error:
         raise tarfile.ReadError(f"the archive is damaged: {error}") from error
 
 
@@ -70,8 +78,7 @@ def zip_extract(t: Tensor) -> dict[str, Tensor]:
     try:
         with zipfile.ZipFile(TensorIO(t), "r") as archive:
             return {info.filename: _member(t, archive, info) for info in archive.infolist()}
-    except (RuntimeError, NotImplementedError, ValueError, EOFError, OverflowError,
-            struct.error, zlib.error, OSError) as error:  # fmt: skip
+    except (*_DAMAGE, RuntimeError, struct.error) as error:
         raise zipfile.BadZipFile(f"the archive is damaged or not supported: {error}") from error
 
 
