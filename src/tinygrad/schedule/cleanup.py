@@ -72,6 +72,13 @@ def pull_expand(u: UOp, expand: UOp) -> UOp | None:
     return expand.replace(dtype=u.dtype, src=(u.replace(src=(expand.src[0],)), *expand.src[1:]))
 
 
+def merge_reshapes(outer: UOp, inner: UOp) -> UOp:
+    """Only the last shape counts."""
+    source = inner.src[0]
+    same = len(source.shape) == len(outer.shape) and all(map(same_size, source.shape, outer.shape))
+    return source if same else outer.replace(src=(source, *outer.src[1:]))
+
+
 def drop_contiguous(contiguous: UOp, source: UOp) -> UOp | None:
     """What is dense in memory already needs no copy."""
     return source if contiguous.arg is None and is_dense_memory(source) else None
@@ -231,6 +238,15 @@ pm_cleanup = PatternMatcher(
             fold_empty,
         ),
         (UPat(Ops.ASSIGN, name="u"), fold_empty),
+        (
+            UPat(
+                Ops.RESHAPE,
+                src=(UPat(Ops.RESHAPE, name="inner"),),
+                name="outer",
+                allow_any_len=True,
+            ),
+            merge_reshapes,
+        ),
         (
             UPat(
                 (*GroupOp.Unary, Ops.CAST, Ops.BITCAST),

@@ -172,6 +172,7 @@ class Demand:
         self.reordering = reordering_assigns(self.order)
         self.targets = assign_targets(self.order)
         self.overwritten = {base for _, base in self.targets.values()}
+        self._traced: dict[tuple, tuple[Indices, UOp | None]] = {}
         self._range_count = 0
         for u in reversed(self.order):
             self._visit(u)
@@ -261,15 +262,17 @@ class Demand:
 
     def _pass_through_movement(self, u: UOp, read: Read) -> None:
         source = u.src[0]
-        moved, padding = trace_movement(u.op, source.shape, u.marg, read.indices)
-        read.padding = padding
+        key = (u.op, source.shape, u.marg, read.indices)
+        if (known := self._traced.get(key)) is None:
+            known = self._traced[key] = trace_movement(*key)
+        moved, read.padding = known
         repeated = read.repeated
         if u.op is Ops.EXPAND:
             repeated = dict(repeated)
             for index, old, new in zip(read.indices, source.shape, u.marg):
                 if not same_size(old, new):
                     repeated.update(dict.fromkeys(index.ranges))
-        conditions = [c for c in (read.exists, padding) if c is not None]
+        conditions = [c for c in (read.exists, read.padding) if c is not None]
         read.sources = (self.ask(source, moved, conjunction(conditions), repeated),)
 
     def _pass_through_computed(self, u: UOp, read: Read) -> None:
