@@ -164,11 +164,14 @@ def test_either_side_may_die_first():
     assert watch() is None
 
 
-@pytest.mark.parametrize("layout", ["read-only", "strided", "backwards", "broadcast", "empty"])
+@pytest.mark.parametrize(
+    "layout", ["read-only", "strided", "backwards", "broadcast", "empty", "odd address"]
+)
 def test_memory_that_cannot_be_shared_is_copied(layout):
     a = np.arange(6)
     a = {
         "strided": a[::2], "backwards": a[::-1], "broadcast": np.broadcast_to(a, (2, 6)), "empty": a[:0],
+        "odd address": np.zeros(17, np.uint8)[1:].view(np.int64),
     }.get(layout, a)  # fmt: skip
     if layout == "read-only":
         a.flags.writeable = False

@@ -49,6 +49,8 @@ def cast_of(kind: int, raw: bytes, count: int) -> list[float]:
     [
         (21, b"\x21\x0f", [1, 2, 15]),
         (22, b"\x8f\x07", [-1, -8, 7]),
+        (25, b"\xe4\x01", [0, 1, 2, 3, 1]),
+        (26, b"\xe4\x03", [0, 1, -2, -1, -1]),
         (23, b"\x21\xf7\x08", [0.5, 1.0, 6.0, -6.0, -0.0]),
         (24, b"\x7f\x80\x00\xfe", [1.0, 2.0, 2.0**-127, 2.0**127]),
         (17, b"\x38\x7e\x01", [1.0, 448.0, 2.0**-9]),
@@ -102,6 +104,10 @@ def test_what_is_too_large_and_ties():
     assert rounded(24, [3.0, 2.9], round_mode="nearest") == [4.0, 2.0]
     assert rounded(21, [1.9, 16.0, -1.0]) == [1.0, 0.0, 15.0]
     assert rounded(22, [7.0, 8.0, -8.0]) == [7.0, -8.0, -8.0]
+    assert rounded(25, [3.9, 4.0, -1.0]) == [3.0, 0.0, 3.0] and rounded(26, [1.0, 2.0]) == [
+        1.0,
+        -2.0,
+    ]
 
 
 def test_the_type_goes_along_with_the_numbers():
@@ -358,6 +364,25 @@ def test_runs_of_tokens_are_not_repeated():
     ids = np.array([[1, 2, 3, 1, 2]])
     got = run("NGramRepeatBlock", ids, np.zeros((1, 5), np.float32), ngram_size=3)
     assert got.tolist() == [[0, 0, 0, -math.inf, 0]]
+
+
+def test_running_products_and_bits():
+    data = model(
+        [
+            node("CumProd", ["x", "axis"], ["y"], exclusive=1, reverse=1),
+            node("BitCast", ["x"], ["b"], to=6),
+        ],
+        [value("x", [3])],
+        ["y", "b"],
+        [field(2, 7) + field(8, "axis") + field(7, 0)],
+        opset=26,
+    )
+    got = OnnxRunner(Tensor(data))({"x": Tensor([2.0, 3.0, 4.0])})
+    assert got["y"].tolist() == [12.0, 4.0, 1.0] and got["b"].tolist() == [
+        0x40000000,
+        0x40400000,
+        0x40800000,
+    ]
 
 
 # *** runs

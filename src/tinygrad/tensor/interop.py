@@ -295,6 +295,8 @@ def _why_copied(memory: exchange.Borrowed, target: Any) -> str | None:
         return "it may not be written"
     if not exchange.in_order(memory):
         return "its elements do not lie side by side"
+    if memory.address % (memory.element[1] // 8):
+        return "its elements lie between the places that the processor likes"
     if not isinstance(target, str) or not hasattr(Device[target].allocator, "_adopt"):
         return f"{target} does not use memory of the host"
     return None

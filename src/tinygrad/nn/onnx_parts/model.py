@@ -217,7 +217,7 @@ class ModelReader:
             return _filled(np.array(texts, dtype=object), shape, name)
         dtype = kinds.element_dtype(kind)
         count = math.prod(shape)
-        size = (count + 1) // 2 if kind in narrow.PACKED else count * _stored_dtype(kind).itemsize
+        size = narrow.bytes_of(kind, count) if kind in narrow.KINDS else count * dtype.itemsize
         if message.get("data_location", 0) == _EXTERNAL:
             weight = self._external(message, size, dtype, shape)
         elif "raw_data" in message:
@@ -234,7 +234,8 @@ class ModelReader:
             )
         if kind in narrow.KINDS:
             codes = Weight(weight.source, weight.start, weight.end, dtypes.uint8, (size,)).array()
-            codes = narrow.unpacked(codes, count) if kind in narrow.PACKED else codes
+            if kind in narrow.PACKED:
+                codes = narrow.unpacked(codes, count, narrow.PACKED[kind])
             return Narrow(kind, narrow.decoded(codes, kind).reshape(shape))
         return _plain(weight.array(), dtype) if count <= SMALL else weight
 
@@ -311,11 +312,6 @@ def _filled(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
     return array.reshape(shape)
 
 
-def _stored_dtype(kind: int) -> DType:
-    """The type in which the elements lie in the file."""
-    return dtypes.uint8 if kind in narrow.KINDS else kinds.element_dtype(kind)
-
-
 def _wrappers(message: dict[str, Any]) -> list[str]:
     """Which of optional_type and sequence_type are around the type of a tensor, outermost first."""
     found = []
@@ -335,7 +331,8 @@ def _tensor_type(message: dict[str, Any]) -> dict[str, Any]:
 def _typed_codes(message: dict[str, Any], kind: int, shape, name: str) -> np.ndarray:
     """Elements of a narrow type from the field for numbers: codes, or pairs of them."""
     codes = np.array(message.get("int32_data", []), dtype=np.int64).astype(np.uint8)
-    codes = narrow.unpacked(codes, math.prod(shape)) if kind in narrow.PACKED else codes
+    if kind in narrow.PACKED:
+        codes = narrow.unpacked(codes, math.prod(shape), narrow.PACKED[kind])
     return narrow.decoded(_filled(codes, shape, name), kind)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of types that tensors lack: four-bit integers and floats, 8-bit floats without infinities, powers of two.
+"""Numbers of types that tensors lack: integers and floats of four and two bits, 8-bit floats without infinities, powers of two.
 
 They are computed with in a wider type that holds all their values (int8, uint8 or float32); a `Narrow` remembers which type
 was meant, so that operators that depend on it (Cast, CastLike, QuantizeLinear) round to it. Formats: the ONNX standard's
@@ -16,11 +16,13 @@ import numpy as np
 from tinygrad.dtype import DType, dtypes
 from tinygrad.tensor import Tensor
 
-UINT4, INT4 = 21, 22
+UINT4, INT4, UINT2, INT2 = 21, 22, 25, 26
 E4M3FNUZ, E5M2FNUZ, E2M1, E8M0 = 18, 20, 23, 24
-# two numbers share a byte, the low half comes first
-PACKED = frozenset({UINT4, INT4, E2M1})
-INTEGERS: dict[int, DType] = {UINT4: dtypes.uint8, INT4: dtypes.int8}
+# bits of types of which several share a byte, the low ones come first
+PACKED = {UINT4: 4, INT4: 4, E2M1: 4, UINT2: 2, INT2: 2}
+INTEGERS: dict[int, DType] = {
+    UINT4: dtypes.uint8, INT4: dtypes.int8, UINT2: dtypes.uint8, INT2: dtypes.int8,
+}  # fmt: skip
 
 
 class _Format(NamedTuple):
@@ -78,24 +80,42 @@ def _values_of_codes(kind: int) -> np.ndarray:
 
 def decoded(codes: np.ndarray, kind: int) -> np.ndarray:
     """The values of codes, one in each byte."""
-    if kind == UINT4:
-        return codes.astype(np.uint8)
-    if kind == INT4:
-        return ((codes ^ 8).astype(np.int8) - 8).astype(np.int8)
+    if kind in INTEGERS:
+        if INTEGERS[kind] is dtypes.uint8:
+            return codes.astype(np.uint8)
+        sign = 1 << (PACKED[kind] - 1)
+        return ((codes ^ sign).astype(np.int8) - sign).astype(np.int8)
     return _values_of_codes(kind)[codes]
 
 
-def unpacked(packed: np.ndarray, count: int) -> np.ndarray:
-    """`count` codes of four bits, the low half of each byte first, one in each byte."""
-    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)[:count]
+def bytes_of(kind: int, count: int) -> int:
+    """How many bytes `count` numbers take in a file."""
+    return -(-count * PACKED.get(kind, 8) // 8)
+
+
+def unpacked(packed: np.ndarray, count: int, bits: int) -> np.ndarray:
+    """`count` codes of a few bits, the low bits of each byte first, one in each byte."""
+    mask = (1 << bits) - 1
+    parts = [packed >> shift & mask for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(-1)[:count]
+
+
+def limits(kind: int) -> tuple[int, int] | None:
+    """The smallest and largest number of an integer type."""
+    if kind not in INTEGERS:
+        return None
+    size = 1 << PACKED[kind]
+    return (0, size - 1) if INTEGERS[kind] is dtypes.uint8 else (-size // 2, size // 2 - 1)
 
 
 def rounded(x: Tensor, kind: int, saturate: bool = True, round_mode: str = "up") -> Tensor:
     """The values of `kind` nearest to x, in the wider type; what is too large becomes the largest, or NaN."""
     if kind in INTEGERS:
         # as a cast to fewer bits: what does not fit wraps around
-        whole = x.cast(dtypes.int32) & 15
-        return (whole if kind == UINT4 else (whole ^ 8) - 8).cast(INTEGERS[kind])
+        size = 1 << PACKED[kind]
+        whole = x.cast(dtypes.int32) & (size - 1)
+        low = INTEGERS[kind] is dtypes.uint8
+        return (whole if low else (whole ^ size // 2) - size // 2).cast(INTEGERS[kind])
     wide = x.cast(dtypes.float32)
     return _power(wide, saturate, round_mode) if kind == E8M0 else _nearest(wide, kind, saturate)
 

@@ -337,6 +337,15 @@ def cast_like(x, target, kinds, saturate: int = 1, round_mode: str = "up"):
     return cast(x, kinds[1] or number_of(target.dtype), saturate, round_mode)
 
 
+@operator("BitCast")
+def bit_cast(x: Tensor, to: int) -> Tensor:
+    """The bits of x as elements of another type of the same size."""
+    dtype = element_dtype(to)
+    if dtype.itemsize != x.dtype.itemsize:
+        raise ValueError(f"BitCast from {x.dtype} to {dtype}, which has elements of another size")
+    return x.bitcast(dtype)
+
+
 def number_of(dtype: DType) -> int:
     """The TensorProto.DataType of a dtype."""
     return next(number for number, known in DTYPES.items() if known is dtype)

@@ -14,7 +14,6 @@ from tinygrad.nn.onnx_parts.registry import Domain, operator
 from tinygrad.tensor import Tensor
 
 _CONTRIB = Domain.MICROSOFT_CONTRIB_OPS
-_LIMITS = {narrow.UINT4: (0, 15), narrow.INT4: (-8, 7)}
 
 
 def _spread(v: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
@@ -60,7 +59,7 @@ def quantize(x: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: i
     rounded = steps.round()
     if zero_point is not None:
         rounded = rounded + _spread(zero_point, x, axis, block_size).cast(dtypes.float32)
-    whole = saturated(rounded, dtype, _LIMITS.get(kind))
+    whole = saturated(rounded, dtype, narrow.limits(kind))
     return Narrow(kind, whole) if kind in narrow.KINDS else whole
 
 

@@ -61,17 +61,28 @@ for _name, (_combine, _alone) in _REDUCTIONS.items():
     _register(_name, _combine, _alone)
 
 
-@operator("CumSum", constants=("axis",))
-def cumulative_sum(x: Tensor, axis, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    """Running sums, without the element itself if `exclusive`, from the end if `reverse`."""
+def _running(x: Tensor, axis, exclusive: int, reverse: int, first: int, total) -> Tensor:
+    """`total` along an axis of x, or of x moved on by one behind `first`, from either end."""
     place = axis_in(int(axis if not isinstance(axis, list) else axis[0]), x.ndim)
     line = x.flip(place) if reverse else x
     if exclusive:
         grown = [(1, 0) if i == place else (0, 0) for i in range(x.ndim)]
         kept = [(0, n) for n in x.shape]
-        line = line.pad(tuple(grown)).shrink(tuple(kept))
-    total = line.cumsum(place).cast(x.dtype)
-    return total.flip(place) if reverse else total
+        line = line.pad(tuple(grown), value=first).shrink(tuple(kept))
+    result = total(line, place).cast(x.dtype)
+    return result.flip(place) if reverse else result
+
+
+@operator("CumSum", constants=("axis",))
+def cumulative_sum(x: Tensor, axis, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    """Running sums, without the element itself if `exclusive`, from the end if `reverse`."""
+    return _running(x, axis, exclusive, reverse, 0, lambda line, place: line.cumsum(place))
+
+
+@operator("CumProd", constants=("axis",))
+def cumulative_product(x: Tensor, axis, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    """Running products, without the element itself if `exclusive`, from the end if `reverse`."""
+    return _running(x, axis, exclusive, reverse, 1, lambda line, place: line.cumprod(place))
 
 
 # *** softmax: along one axis since operator set 13, over all axes from `axis` on before ***
