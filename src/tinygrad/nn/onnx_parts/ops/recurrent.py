@@ -42,7 +42,10 @@ def _activation(name: str, alpha: float | None, beta: float | None, clip: float 
 
 
 def _activations(names, default, alphas, betas, clip, directions: int) -> list[list[Callable]]:
-    """The activations of each direction; alphas and betas belong to those that have such a number."""
+    """The activations of each direction; alphas and betas belong to those that have such a number.
+
+    What is clipped are the inputs of gates and candidates, not a cell that is shown, as in ONNX Runtime.
+    """
     names = names or default * directions
     alphas, betas = list(alphas or []), list(betas or [])
     made = []
@@ -51,7 +54,8 @@ def _activations(names, default, alphas, betas, clip, directions: int) -> list[l
         takes_beta = name.lower() in ("affine", "scaledtanh", "hardsigmoid")
         alpha = alphas.pop(0) if takes_alpha and alphas else None
         beta = betas.pop(0) if takes_beta and betas else None
-        made.append(_activation(name, alpha, beta, clip))
+        shows_cell = len(default) == 3 and len(made) % 3 == 2
+        made.append(_activation(name, alpha, beta, None if shows_cell else clip))
     count = len(made) // directions
     return [made[i * count : (i + 1) * count] for i in range(directions)]
 
