@@ -48,7 +48,7 @@ def _activations(names, default, alphas, betas, clip, directions: int) -> list[l
     """
     names = names or default * directions
     alphas, betas = list(alphas or []), list(betas or [])
-    made = []
+    made: list[Callable] = []
     for name in names:
         takes_alpha = _ACTIVATIONS.get(name.lower(), (None, 0.0, 0.0))[1] != 0.0
         takes_beta = name.lower() in ("affine", "scaledtanh", "hardsigmoid")
