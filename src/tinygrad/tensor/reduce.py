@@ -226,7 +226,8 @@ class ReduceMixin(TensorCore):
     # ---- position of extremes
 
     def argmax(self, axis=None, keepdim=False, *, dim=None) -> Self:
-        """Index of the first largest element (None: of the flattened tensor), as int32.
+        """Index of the first largest element (None: of the flattened tensor), as int32; of the first
+        NaN where there is one.
 
         `dim` is another name of `axis`. Raises IndexError over no elements.
 
@@ -247,6 +248,8 @@ class ReduceMixin(TensorCore):
             )
         values = self._lift(stored_once)
         hit = values == values.max(axis=where, keepdim=True)
+        if dtypes.is_float(self.dtype):
+            hit = hit | values.isnan()  # the first NaN, which equals nothing
         # the earliest position has the largest countdown
         countdown = self.arange(length, 0, -1, device=self.device).reshape(
             (length,) + (1,) * (self.ndim - 1 - where)
@@ -346,7 +349,8 @@ class ReduceMixin(TensorCore):
     # ---- order
 
     def sort(self, dim: int = -1, descending: bool = False) -> tuple[Self, Self]:
-        """`(values, indices)` sorted along `dim`; equal elements keep their order.
+        """`(values, indices)` sorted along `dim`; equal elements keep their order. NaN counts as larger
+        than everything: last, or first where `descending`.
 
         Batcher's bitonic network (Knuth, TAOCP 3, 5.3.4) on values, then positions by counting.
 
@@ -363,7 +367,7 @@ class ReduceMixin(TensorCore):
         ranks = stored._occurrence(where), values._occurrence(where)
         old, old_rank = stored.transpose(where, -1), ranks[0].transpose(where, -1)
         new, new_rank = values.transpose(where, -1), ranks[1].transpose(where, -1)
-        same = (old.unsqueeze(-1) == new.unsqueeze(-2)) & (
+        same = _alike(old.unsqueeze(-1), new.unsqueeze(-2)) & (
             old_rank.unsqueeze(-1) == new_rank.unsqueeze(-2)
         )
         position = self.arange(length, device=self.device).reshape(length, 1)
@@ -375,14 +379,15 @@ class ReduceMixin(TensorCore):
         last = self.transpose(dim, -1)
         length = last.shape[-1]
         earlier = self.ones(length, length, device=self.device, dtype=dtypes.bool).tril()
-        equal = last.unsqueeze(-1) == last.unsqueeze(-2)
+        equal = _alike(last.unsqueeze(-1), last.unsqueeze(-2))
         return (equal & earlier).sum(-1).transpose(dim, -1)
 
     def _bitonic(self, descending: bool) -> Self:
         """The last axis sorted by compare-exchange of halves; padded to a power of two."""
         length, lead = self.shape[-1], self.shape[:-1]
         stages = (length - 1).bit_length()
-        filler = least_value(self.dtype) if descending else greatest_value(self.dtype)
+        last = math.nan if dtypes.is_float(self.dtype) else greatest_value(self.dtype)
+        filler = least_value(self.dtype) if descending else last
         keep = (None,) * (self.ndim - 1)
         x = self.pad(keep + ((0, (1 << stages) - length),), value=filler)
         for stage in range(1, stages + 1):
@@ -414,11 +419,17 @@ class ReduceMixin(TensorCore):
                 "topk gives its elements in order: sorted_=False is not available"
             )
         where = self._resolve_dim(dim)
-        if k > self.shape[where]:
+        if not 0 <= k <= (self.shape[where] if self.ndim else 1):
             raise ValueError(f"selected index {k=} is out of range of axis {where} of {self.shape}")
         values, indices = self.sort(where, descending=largest)
         kept = tuple((0, k) if i == where else None for i in range(self.ndim))
         return values.shrink(kept), indices.shrink(kept)
+
+
+def _alike(x, y):
+    """Where elements are equal, or both NaN."""
+    same = x == y
+    return same | (x.isnan() & y.isnan()) if dtypes.is_float(x.dtype) else same
 
 
 def _exchange(x, lead, stages: int, step: int, mirrored: bool, descending: bool):
@@ -429,8 +440,12 @@ def _exchange(x, lead, stages: int, step: int, mirrored: bool, descending: bool)
     low, high = pairs.shrink(keep + ((0, 1), None)), pairs.shrink(keep + ((1, 2), None))
     if mirrored:
         high = high.flip(-1)
-    small, large = low.minimum(high), low.maximum(high)
-    first, second = (large, small) if descending else (small, large)
+    # where they are equal either order is right; NaN is not less than anything, but comes last
+    early, late = (high, low) if descending else (low, high)
+    swap = late < early
+    if dtypes.is_float(x.dtype):
+        swap = swap | (early.isnan() & late.isnan().logical_not())
+    first, second = swap.where(high, low), swap.where(low, high)
     if mirrored:
         second = second.flip(-1)
     return first.cat(second, dim=-2).reshape(*lead, 1 << stages)
