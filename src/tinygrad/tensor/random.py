@@ -139,7 +139,10 @@ class RandomMixin(TensorCore):
         if 0 in sizes:
             return cls.zeros(sizes, device=where, dtype=kind, **kwargs)
         if kind in dtypes.fp8s:
-            return cls.rand(*sizes, device=where, dtype=dtypes.float32, **kwargs).cast(kind)
+            # rounded down to the steps of the mantissa: to the nearest, 1 would be among them
+            steps = 1 << dtypes.finfo(kind)[1]
+            exact = cls.rand(*sizes, device=where, dtype=dtypes.float32, **kwargs)
+            return ((exact * steps).floor() * (1 / steps)).cast(kind)
         grad = kwargs.pop("requires_grad", None)
         count = prod(sizes)
         words = cls._random_words(ceildiv(count * kind.itemsize, 4), where)
