@@ -27,7 +27,7 @@ from tinygrad.engine.realize import (
     run_schedule,
 )
 from tinygrad.engine.schedule import _in_order, schedule_cache
-from tinygrad.helpers import Context, GlobalCounters
+from tinygrad.helpers import NOOPT, Context, GlobalCounters
 from tinygrad.runtime.support.memory import TLSFAllocator
 from tinygrad.uop.ops import KernelInfo, Ops, UOp
 
@@ -503,6 +503,22 @@ def test_kernels_are_checked_against_the_reference(monkeypatch):
         pytest.raises(AssertionError, match="buffer 0 .*against CPU"),
     ):
         run_schedule([item])
+
+
+def test_kernels_of_the_host_are_checked_too(monkeypatch):
+    renderer = type(Device["CPU"].renderer)
+    plain = renderer.render
+
+    def broken(self, uops):
+        return plain(self, uops) if NOOPT else plain(self, uops).replace("98765", "56789")
+
+    monkeypatch.setattr(renderer, "render", broken)
+    x = Tensor([1, 2]).realize()
+    # kept where no other process and no other test finds it
+    with Context(VALIDATE_WITH_CPU=1, CACHELEVEL=0, DISABLE_FAST_IDIV=17):
+        assert (x + 98764).tolist() == [98765, 98766]
+        with pytest.raises(AssertionError, match="buffer 0 .*against CPU"):
+            (x + 98765).realize()
 
 
 def test_local_sizes_divide_and_the_fastest_is_taken():

@@ -1,6 +1,7 @@
 """VALIDATE_WITH_CPU: runs each kernel a second time on the host device and compares what both wrote.
 
-In: a lowered item on any device. It is run as usual; a difference raises AssertionError naming the kernel and the buffer.
+In: a lowered item on any device. It is run as usual; a difference raises AssertionError naming the kernel and the buffer. A
+kernel of the host itself is compared with the same one without optimisations.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinygrad.device import Buffer
-from tinygrad.helpers import Context
+from tinygrad.helpers import NOOPT, Context
 
 if TYPE_CHECKING:
     from tinygrad.engine.realize import ExecItem
@@ -28,7 +29,8 @@ def run_validated(item: ExecItem, var_vals: dict[str, int] | None, do_update_sta
     bufs = [b for b in item.bufs if b is not None]
     twins = [_copy_of(b) for b in bufs]
     item.run(var_vals, do_update_stats=do_update_stats)
-    with Context(BEAM=0, CAPTURING=0):
+    is_host = bufs[0].device.partition(":")[0] == REFERENCE_DEVICE
+    with Context(BEAM=0, CAPTURING=0, NOOPT=int(is_host or bool(NOOPT))):
         Item(item.ast, list(twins), item.metadata, item.fixedvars).run(
             var_vals, do_update_stats=False
         )
