@@ -315,6 +315,28 @@ def test_a_second_process_lowers_nothing(tmp_path):
     assert run_process(cache) == 0
 
 
+def test_changed_code_does_not_find_old_kernels(tmp_path, monkeypatch):
+    """Neither in another process nor in one that loaded the package before the change."""
+
+    def state() -> str:
+        program_cache.package_state.cache_clear()
+        return program_cache.package_state()
+
+    (tmp_path / "rules.py").write_text("old")
+    os.utime(tmp_path / "rules.py", (1, 1))
+    monkeypatch.setattr(program_cache, "_installed_files", lambda: os.scandir(tmp_path))
+    try:
+        first = state()
+        assert state() == first
+        os.utime(tmp_path / "rules.py", (2, 2))
+        second = state()
+        assert second != first and state() == second
+        (tmp_path / "rules.py").write_text("new")  # now, so after the package was loaded
+        assert len({first, second, state(), state()}) == 4
+    finally:
+        program_cache.package_state.cache_clear()
+
+
 def _flip(data):
     return bytes(b ^ 0x55 for b in data)
 

@@ -10,7 +10,11 @@ import contextlib
 import functools
 import os
 import platform
+import time
 from typing import Any, ClassVar
+
+# when this process began to load the package: what is on disk may be newer than the code that runs
+LOADED_NS = time.time_ns()
 
 OSX = platform.system() == "Darwin"
 WIN = platform.system() == "Windows"

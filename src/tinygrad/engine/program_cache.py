@@ -17,6 +17,7 @@ from dataclasses import fields
 from typing import Any
 
 from tinygrad.common.diskcache import load_plain
+from tinygrad.common.env import LOADED_NS
 from tinygrad.dtype import AddrSpace, DType, ImageDType, Invalid, InvalidType, PtrDType, dtypes
 from tinygrad.engine.program_facts import ProgramFacts, StoredProgram
 from tinygrad.helpers import (
@@ -74,9 +75,14 @@ def _installed_files() -> Iterator[os.DirEntry]:
 
 @functools.cache
 def package_state() -> str:
-    """A digest of the installed package: names, sizes and times of its files."""
+    """A digest of the installed package: names, sizes and times of its files.
+
+    Where files were changed since this process loaded the package it is of this process alone: nobody knows which of the two
+    states the code that runs is.
+    """
     facts = [(e.path, s.st_size, s.st_mtime_ns) for e in _installed_files() if (s := e.stat())]
-    return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()
+    own = os.urandom(16) if any(mtime > LOADED_NS for _, _, mtime in facts) else b""
+    return hashlib.sha256(repr(sorted(facts)).encode() + own).hexdigest()
 
 
 _CAPABILITIES = (
