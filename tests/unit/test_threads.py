@@ -18,6 +18,7 @@ import pytest
 
 from tinygrad import Tensor, TinyJit, Variable
 from tinygrad.engine import realize
+from tinygrad.helpers import NOOPT, Context
 
 X = np.arange(64, dtype=np.float32).reshape(8, 8)
 _TURNS = 12
@@ -128,6 +129,22 @@ def test_writes_to_one_tensor_are_all_done(in_threads):
     np.testing.assert_array_equal(total.numpy(), np.full(64, 10 * 21))
 
 
+def test_contexts_of_threads_leave_nothing_behind():
+    first, second = Context(NOOPT=1), Context(NOOPT=2)
+    first.__enter__()
+    second.__enter__()
+    assert NOOPT.value == 2
+    first.__exit__(None, None, None)
+    assert NOOPT.value == 2
+    second.__exit__(None, None, None)
+    assert NOOPT.value == 0
+    with first, second:
+        with first:  # one object, entered twice
+            assert NOOPT.value == 1
+        assert NOOPT.value == 2
+    assert NOOPT.value == 0
+
+
 # ---- processes
 
 
@@ -147,6 +164,34 @@ def test_a_child_process_computes(method):
     assert queue.get(timeout=120) == ((X @ X).sum(), 300**3)
     child.join(60)
     assert child.exitcode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_forks_while_other_threads_compute():
+    code = """
+import os, threading
+from tinygrad import Tensor
+x, over = Tensor.ones(300, 300).contiguous().realize(), threading.Event()
+def work():
+    turn = 0
+    while not over.is_set():
+        turn += 1
+        (x @ x + turn % 5).sum().item()
+threads = [threading.Thread(target=work) for _ in range(3)]
+for t in threads:
+    t.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        os._exit(int((x @ x).sum().item() != 300 ** 3))
+    assert os.waitpid(child, 0)[1] == 0
+over.set()
+for t in threads:
+    t.join()
+print("over")
+"""
+    done = python(code)
+    assert done.returncode == 0 and done.stdout == "over\n", done.stderr
 
 
 def python(code: str) -> subprocess.CompletedProcess:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import os
 import platform
+import threading
 import time
 from typing import Any, ClassVar
 
@@ -56,7 +57,7 @@ class ContextVar:
     """
 
     _cache: ClassVar[dict[str, ContextVar]] = {}
-    __slots__ = ("key", "value")
+    __slots__ = ("_settings", "key", "value")
 
     def __init__(self, key: str, default_value: Any):
         if key in ContextVar._cache:
@@ -65,6 +66,22 @@ class ContextVar:
             )
         ContextVar._cache[key] = self
         self.key, self.value = key, getenv(key, default_value)
+        # below, the value outside of every Context; above, those of open ones, latest last
+        self._settings: list[tuple[object, Any]] = []
+
+    def _set(self, owner: object, value: Any) -> None:
+        if not self._settings:
+            self._settings.append((None, self.value))
+        self._settings.append((owner, value))
+        self.value = value
+
+    def _unset(self, owner: object) -> None:
+        was_latest = self._settings[-1][0] is owner
+        self._settings = [s for s in self._settings if s[0] is not owner]
+        if was_latest:
+            self.value = self._settings[-1][1]
+        if len(self._settings) == 1:
+            self._settings.clear()
 
     def __bool__(self) -> bool:
         return bool(self.value)
@@ -101,20 +118,28 @@ class Context(contextlib.ContextDecorator):
 
     def __init__(self, **kwargs: Any):
         self.kwargs = kwargs
-        self._saved: list[dict[str, Any]] = []
+        self._entered: list[object] = []
 
     def __enter__(self) -> Context:
         unknown = [name for name in self.kwargs if name not in ContextVar._cache]
         if unknown:
             raise KeyError(f"no context variable is called {', '.join(unknown)}")
-        self._saved.append({name: ContextVar._cache[name].value for name in self.kwargs})
-        for name, value in self.kwargs.items():
-            ContextVar._cache[name].value = value
+        owner = object()
+        self._entered.append(owner)
+        with _settings_lock:
+            for name, value in self.kwargs.items():
+                ContextVar._cache[name]._set(owner, value)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for name, value in self._saved.pop().items():
-            ContextVar._cache[name].value = value
+        owner = self._entered.pop()
+        with _settings_lock:
+            for name in self.kwargs:
+                ContextVar._cache[name]._unset(owner)
+
+
+# switches are of the process: contexts of several threads overlap, and each takes away what it set
+_settings_lock = threading.Lock()
 
 
 def _usable_cpus() -> int:

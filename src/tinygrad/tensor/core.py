@@ -10,6 +10,7 @@ Invariant: `uop` is never mutated, only exchanged for a node of the same shape, 
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -37,6 +38,13 @@ _same_as: dict[int, weakref.ref] = {}
 
 # held while tensors are moved onto other nodes, and while a node is built and its tensor is not known yet
 graph_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # a child has only the thread that forked: it must not find the lock held, nor graphs half changed, by another
+    os.register_at_fork(
+        before=graph_lock.acquire,
+        after_in_parent=graph_lock.release,
+        after_in_child=graph_lock.release,
+    )
 
 
 def canonicalize_device(device: str | None) -> str:
