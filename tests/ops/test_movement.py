@@ -10,8 +10,8 @@ import random
 
 import numpy as np
 import pytest
-
 from tests.ops.values import SHAPES
+
 from tinygrad import Tensor
 from tinygrad.device import Device
 
@@ -248,7 +248,9 @@ def test_against_numpy(name):
     check(name, SHAPES, 3)
 
 
-@pytest.mark.parametrize("kind", [np.bool_, np.float16, np.int64, np.uint8], ids=lambda k: k.__name__)
+@pytest.mark.parametrize(
+    "kind", [np.bool_, np.float16, np.int64, np.uint8], ids=lambda k: k.__name__
+)
 @pytest.mark.parametrize("name", ["pad", "reflect", "cat", "unfold", "triu", "roll"])
 def test_dtypes_stay(name, kind):
     check(name, SHAPES[5:12], 1, kind)

@@ -391,6 +391,13 @@ class TensorCore(OpMixin, Lender, TensorMethods):
 
     # ---- operands and broadcasting
 
+    def _counting(self, start: sint, stop: sint, step: int = 1) -> Self:
+        """The whole numbers from `start` to before `stop`, in a type that holds them; no gradient."""
+        ends = [e for e in (start, stop) if isinstance(e, int)]
+        wide = max(map(abs, ends), default=0) > dtypes.max(dtypes.default_int)
+        kind = {"dtype": dtypes.int64} if wide else {}
+        return self.arange(start, stop, step, device=self.device, requires_grad=False, **kind)
+
     def _constant(self, value: ConstType | UOp, dtype: DType) -> Self:
         """A scalar tensor on the device of `self`."""
         return self._wrap(UOp.const(dtype, dtypes.as_const(value, dtype), self.device, ()), False)

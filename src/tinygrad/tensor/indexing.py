@@ -102,8 +102,8 @@ class _Selection:
             return x
         back = [self.order.index(i) for i in range(len(self.order))]
         values = value.permute(back).reshape(count, *self.tail)
-        rows = x.arange(total, device=x.device).reshape(total, 1)
-        turn = x.arange(1, count + 1, device=x.device)
+        rows = x._counting(0, total).reshape(total, 1)
+        turn = x._counting(1, count + 1)
         hit = self.positions(x).reshape(1, count) == rows
         last = (hit * turn).max(1).contiguous()
         new = values._take_rows(last - 1)
@@ -350,7 +350,7 @@ class IndexingMixin(TensorCore):
         """`self[index]` along the first axis; rows out of range are zero. Differentiable."""
         rows, tail = self.shape[0], self.shape[1:]
         wanted = index.reshape(*index.shape, 1, *(1,) * len(tail))
-        numbers = self.arange(rows, device=self.device, requires_grad=False)
+        numbers = self._counting(0, rows)
         hit = wanted == numbers.reshape(rows, *(1,) * len(tail))
         return hit.where(self, self.const_like(0)).sum(index.ndim, dtype=self.dtype)
 

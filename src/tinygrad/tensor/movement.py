@@ -306,12 +306,15 @@ class MovementOpsMixin(TensorCore):
     def _below(self, diagonal: int) -> Self:
         """Bool matrix of the last two axes: True strictly above the shifted diagonal."""
         rows, columns = self.shape[-2:]
-        r = self.arange(rows, device=self.device).reshape(rows, 1)
-        c = self.arange(columns, device=self.device).reshape(1, columns)
-        return r + diagonal <= c
+        c = self._counting(0, columns).reshape(1, columns)
+        if not isinstance(rows, int):
+            return self._counting(0, rows).reshape(rows, 1) + diagonal <= c
+        return self._counting(diagonal, diagonal + rows).reshape(rows, 1) <= c
 
     def triu(self, diagonal: int = 0) -> Self:
         """The upper triangle of the last two axes, from `diagonal` up; zeros elsewhere.
+
+        Raises ValueError for a tensor of fewer axes.
 
         >>> Tensor.ones(3, 3).triu().tolist()
         [[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]]

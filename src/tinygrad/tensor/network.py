@@ -151,7 +151,7 @@ class NetworkMixin(TensorCore):
             return stored.max_pool2d(kernel_size, stride, dilation, padding, ceil_mode, True)
         area = prod(self.shape[-len(kernel) :])
         # positions count down, so that the maximum is the first of equal elements
-        countdown = self.arange(area, 0, -1, device=self.device).reshape(self.shape[-len(kernel) :])
+        countdown = self._counting(area, 0, -1).reshape(self.shape[-len(kernel) :])
         places = countdown._pad_windows(pairs)._windows(kernel, step, dilation)
         hit = windows == best.reshape(*best.shape, *(1,) * len(kernel))
         return best, (area - (hit * places).max(axes)).cast(dtypes.int32)
@@ -188,7 +188,7 @@ class NetworkMixin(TensorCore):
         lead = self.shape[:-n]
         values, places = self.reshape(*lead, 1, -1), indices.reshape(*lead, 1, -1)
         area = prod(spatial)
-        numbers = self.arange(area, device=self.device).reshape(area, 1)
+        numbers = self._counting(0, area).reshape(area, 1)
         flat = (places == numbers).where(values, values.const_like(0)).sum(-1, dtype=self.dtype)
         return flat.reshape(*lead, *spatial)
 

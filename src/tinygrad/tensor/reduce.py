@@ -251,7 +251,7 @@ class ReduceMixin(TensorCore):
         if dtypes.is_float(self.dtype):
             hit = hit | values.isnan()  # the first NaN, which equals nothing
         # the earliest position has the largest countdown
-        countdown = self.arange(length, 0, -1, device=self.device).reshape(
+        countdown = self._counting(length, 0, -1).reshape(
             (length,) + (1,) * (self.ndim - 1 - where)
         )
         best = (hit * countdown).max(axis=where, keepdim=keepdim)
@@ -370,7 +370,7 @@ class ReduceMixin(TensorCore):
         same = _alike(old.unsqueeze(-1), new.unsqueeze(-2)) & (
             old_rank.unsqueeze(-1) == new_rank.unsqueeze(-2)
         )
-        position = self.arange(length, device=self.device).reshape(length, 1)
+        position = self._counting(0, length).reshape(length, 1)
         indices = (same * position).sum(-2).cast(dtypes.default_int).transpose(where, -1)
         return values, indices
 

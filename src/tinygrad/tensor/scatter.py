@@ -48,7 +48,7 @@ class ScatterMixin(TensorCore):
         cut = tuple(None if d == axis else (0, s) for d, s in enumerate(index.shape))
         table = self.shrink(cut).unsqueeze(-1).transpose(-1, axis)
         wanted = index._as_positions().unsqueeze(-1)
-        hit = wanted == self.arange(self.shape[axis], device=self.device)
+        hit = wanted == self._counting(0, self.shape[axis])
         return hit.where(table, table.const_like(0)).sum(-1, dtype=self.dtype)
 
     def _scatter_grid(self, dim: int, index: Self, src: Self) -> tuple[Self, Self]:
@@ -61,7 +61,7 @@ class ScatterMixin(TensorCore):
         src = src.shrink(tuple((0, s) for s in index.shape))
         if isinstance(self.device, str):
             index = index.to(self.device)
-        numbers = self.arange(self.shape[axis], device=self.device)
+        numbers = self._counting(0, self.shape[axis])
         hit = index._as_positions().unsqueeze(-1) == numbers
         grow = tuple(
             None if d == axis or d == self.ndim else (0, self.shape[d] - index.shape[d])
@@ -96,7 +96,7 @@ class ScatterMixin(TensorCore):
         if reduce == "multiply":
             return self.scatter_reduce(dim, index, src, "prod", include_self=True)
         values, hit = self._scatter_grid(dim, index, src)
-        order = self.arange(1, hit.shape[-1] + 1, device=self.device)
+        order = self._counting(1, hit.shape[-1] + 1)
         last = (hit * order).max(-1, keepdim=True)
         new = ((last == order) & hit).where(values, values.const_like(0)).sum(-1, dtype=self.dtype)
         return (last.squeeze(-1) > 0).where(new, self)
@@ -170,4 +170,4 @@ class ScatterMixin(TensorCore):
 
     def _one_hot_bool(self, count: int) -> Self:
         wanted = self._as_positions().unsqueeze(-1)
-        return wanted == self.arange(count, device=self.device, requires_grad=False)
+        return wanted == self._counting(0, count)
