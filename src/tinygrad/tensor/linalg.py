@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import Any, Self
 
-from tinygrad.dtype import DTypeLike, least_upper_dtype, sum_acc_dtype, to_dtype
+from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, sum_acc_dtype, to_dtype
 from tinygrad.helpers import argfix
 from tinygrad.tensor.core import TensorCore
 
@@ -112,17 +112,39 @@ class LinalgMixin(TensorCore):
 
     # ---- decompositions
 
+    def _scaled_matrices(self) -> tuple[Self, Self]:
+        """The matrices divided by their largest elements, so that squares neither overflow nor vanish.
+
+        In float32 at least. Raises RuntimeError for fewer than two axes.
+        """
+        if self.ndim < 2:
+            raise RuntimeError(f"expected two or more dimensions, got {self.ndim}")
+        wide = self._as_float()
+        wide = wide.cast(dtypes.float32) if wide.dtype.itemsize < 4 else wide
+        if 0 in self.shape:
+            return wide, wide.ones(*self.shape[:-2], 1, 1, dtype=wide.dtype, device=self.device)
+        size = wide.detach().abs().max((-2, -1), keepdim=True)
+        size = (size > 0).where(size, 1).contiguous()
+        return wide / size, size
+
     def qr(self) -> tuple[Self, Self]:
         """`(Q, R)` with `Q @ R == self`, Q orthogonal, R upper triangular, for each matrix.
 
-        Householder reflections (Golub and Van Loan, Matrix Computations, 5.2).
+        Of shapes (..., m, m) and (..., m, n) for (..., m, n); integers are decomposed as floats. Raises
+        RuntimeError for fewer than two axes. Householder reflections (Golub and Van Loan, Matrix
+        Computations, 5.2).
 
         >>> q, r = Tensor([[3.0, 1.0], [4.0, 2.0]]).qr()
         >>> (q @ r).allclose(Tensor([[3.0, 1.0], [4.0, 2.0]]), atol=1e-4)
         True
         """
-        if self.ndim < 2:
-            raise RuntimeError(f"expected two or more dimensions, got {self.ndim}")
+        matrices, size = self._scaled_matrices()
+        q, r = matrices._reflected()
+        kind = self._as_float().dtype
+        return q.cast(kind), (r * size).cast(kind)
+
+    def _reflected(self) -> tuple[Self, Self]:
+        """`qr` of a float tensor whose squares neither overflow nor vanish."""
         *batch, rows, columns = self.shape
         r = self
         q = (
@@ -132,7 +154,7 @@ class LinalgMixin(TensorCore):
         )
         for i in range(min(rows, columns)):
             below = r[..., i:rows, i : i + 1]
-            length = below.square().sum(-2, keepdim=True).sqrt()
+            length = _root(below.square().sum(-2, keepdim=True))
             head = below[..., 0:1, :]
             side = (head < 0).where(1.0, -1.0).cast(self.dtype)
             pivot = head - side * length
@@ -149,19 +171,29 @@ class LinalgMixin(TensorCore):
     def svd(self, full_matrices=True) -> tuple[Self, Self, Self]:
         """`(U, S, V)` with `U @ diag(S) @ V == self`, S not increasing, for each matrix.
 
-        One-sided Jacobi rotations of column pairs in round-robin order (Brent and Luk, 1985).
+        For (..., m, n) and k the smaller of m and n: (..., m, m), (..., k) and (..., n, n), or without
+        `full_matrices` (..., m, k), (..., k) and (..., k, n). Integers are decomposed as floats; U and V are
+        orthogonal whatever the rank. Raises RuntimeError for fewer than two axes. One-sided Jacobi
+        rotations of column pairs in round-robin order (Brent and Luk, 1985).
 
         >>> a = Tensor([[3.0, 0.0], [0.0, 2.0]])
         >>> u, s, v = a.svd()
         >>> [round(value, 3) for value in s.tolist()]
         [3.0, 2.0]
         """
-        if self.ndim < 2:
-            raise RuntimeError(f"expected two or more dimensions, got {self.ndim}")
+        matrices, size = self._scaled_matrices()
+        if self.shape[-2] < self.shape[-1]:
+            v, s, u = matrices.transpose(-2, -1)._rotated(full_matrices)
+            u, v = u, v.transpose(-2, -1)
+        else:
+            u, s, v = matrices._rotated(full_matrices)
+            v = v.transpose(-2, -1)
+        kind = self._as_float().dtype
+        return u.cast(kind), (s * size.squeeze(-1)).cast(kind), v.cast(kind)
+
+    def _rotated(self, full_matrices: bool) -> tuple[Self, Self, Self]:
+        """U, S and the transpose of V of a float tensor with at least as many rows as columns."""
         *batch, rows, columns = self.shape
-        if rows < columns:
-            u, s, v = self.transpose(-2, -1).svd(full_matrices)
-            return v.transpose(-2, -1), s, u.transpose(-2, -1)
         work, turns = self, self.eye(columns, dtype=self.dtype, device=self.device)
         turns = turns.expand(*batch, columns, columns).contiguous()
         sweeps = max(1, columns - 1 + columns % 2) * (columns.bit_length() + 4)
@@ -169,15 +201,11 @@ class LinalgMixin(TensorCore):
         for step in range(sweeps if columns > 1 else 0):
             pairs = _round_robin(order, step)
             work, turns = _rotate_both(work, turns, pairs)
-        norms = work.square().sum(-2).sqrt()
-        s, rank = norms.sort(dim=-1, descending=True)
+        s, rank = _root(work.square().sum(-2)).sort(dim=-1, descending=True)
         pick = rank.unsqueeze(-2)
         u = work.gather(-1, pick.expand(*batch, rows, columns))
         v = turns.gather(-1, pick.expand(*batch, columns, columns))
-        u = u / (s != 0).where(s, 1.0).unsqueeze(-2)
-        if full_matrices and rows > columns:
-            u = _completed(u)
-        return u, s, v.transpose(-2, -1)
+        return _completed(u, s, full_matrices), s, v
 
     def newton_schulz(self, steps: int, params: tuple[int, ...], eps: float = 1.0e-7) -> Self:
         """The nearest orthogonal matrix, by an odd polynomial iteration with the given coefficients.
@@ -210,6 +238,8 @@ def _parse_einsum(formula: str, ranks: list[int]) -> tuple[list[str], str]:
     inputs = left.split(",")
     if any(i.count("...") > 1 for i in inputs):
         raise RuntimeError(f"an operand of {formula!r} has more than one ellipsis")
+    if odd := set(text) - set(string.ascii_letters) - set(".,->"):
+        raise RuntimeError(f"axes are letters, got {sorted(odd)} in {formula!r}")
     if len(inputs) != len(ranks):
         raise RuntimeError(f"{formula!r} has {len(inputs)} inputs, got {len(ranks)} operands")
     spare = [c for c in string.ascii_uppercase if c not in text]
@@ -308,10 +338,27 @@ def _rotate_both(work, turns, pairs):
     return _turned(work, pairs, cosine, sine), _turned(turns, pairs, cosine, sine)
 
 
-def _completed(u):
-    """Orthonormal columns extended to a square orthogonal matrix."""
+def _root(square):
+    """The square root, with slope 0 at 0."""
+    is_zero = square == 0
+    return is_zero.where(0, is_zero.where(1, square).sqrt())
+
+
+def _completed(u, s, full_matrices: bool):
+    """Columns of lengths `s`, not increasing, as orthonormal ones, as many as rows if `full_matrices`.
+
+    Columns that are rounding errors next to the first, and those that are missing, have no direction of
+    their own: they are taken from the orthogonal matrix that the reflections for the others make, without
+    a gradient.
+    """
     rows, columns = u.shape[-2:]
-    q, r = u.qr()
-    # the reflections may have turned columns: take the given ones, and the new ones from q
-    del r
-    return u.cat(q[..., columns:rows], dim=-1)
+    if not columns and full_matrices:
+        return u.eye(rows, dtype=u.dtype, device=u.device).expand(*u.shape[:-1], rows)
+    if 0 in u.shape:
+        return u.pad_to((*[None] * (u.ndim - 1), rows)) if full_matrices else u
+    least = s[..., 0:1] * (rows * 2.0 ** -dtypes.finfo(u.dtype)[1])
+    known = ((s > least) & (s > 0)).unsqueeze(-2)
+    u = known.where(u / known.where(s.unsqueeze(-2), 1), 0)
+    others = u.detach()._reflected()[0]
+    u = known.where(u, others[..., :columns])
+    return u.cat(others[..., columns:], dim=-1) if full_matrices and rows > columns else u
