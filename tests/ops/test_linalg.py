@@ -31,7 +31,7 @@ LEFT = [(3,), (2, 3), (1, 3), (0, 3), (2, 2, 3), (2, 1, 2, 3), (1, 1, 1, 1, 3)]
 RIGHT = [(3,), (3, 2), (3, 0), (3, 1), (2, 3, 2), (1, 3, 2), (2, 1, 3, 1)]
 
 
-@pytest.mark.parametrize("left, right", itertools.product(LEFT, RIGHT), ids=str)
+@pytest.mark.parametrize("left, right", list(itertools.product(LEFT, RIGHT)), ids=str)
 def test_matmul(left, right):
     a, b = drawn(left), drawn(right)
     try:

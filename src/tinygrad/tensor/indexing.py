@@ -418,11 +418,12 @@ class IndexingMixin(TensorCore):
 
     def _write_across_shards(self, indices, value: Self) -> None:
         """A write to a part of the sharded axis: every device is told which elements of all change, and to what."""
-        home, axis = self.device[0], self.uop.axis
+        devices: Any = self.device
+        home, axis = devices[0], self.uop.axis
         where: Any = type(self).zeros(*self.shape, dtype=dtypes.bool, device=home).contiguous()
         new: Any = type(self).zeros(*self.shape, dtype=self.dtype, device=home).contiguous()
         where[indices], new[indices] = True, value.to(home)
-        where, new = (t.shard(self.device, axis) for t in (where, new))
+        where, new = (t.shard(devices, axis) for t in (where, new))
         self.assign(where.where(new, self).contiguous()).realize()
 
     def _whole_mask(self, indices, value: TensorCore) -> Self | None:
