@@ -237,7 +237,7 @@ def gguf_bytes(kv: dict, tensors: dict[str, np.ndarray]) -> bytes:
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen3"])
-def test_from_gguf(arch):
+def test_from_gguf(arch, tmp_path):
     model = small_model(**({"qk_norm": 4} if arch == "qwen3" else {}))
     weights = {k: v.numpy() for k, v in nn.state.get_state_dict(model).items()}
     if arch == "llama":  # files of this architecture keep rotary pairs side by side
@@ -261,7 +261,13 @@ def test_from_gguf(arch):
         "tokenizer.ggml.token_type": [1, 1, 1, 3],
         "tokenizer.ggml.merges": ["a b"],
     }
-    read, metadata = llm.Transformer.from_gguf(Tensor(gguf_bytes(kv, weights)), max_context=40)
+    (tmp_path / "model.gguf").write_bytes(gguf_bytes(kv, weights))
+    for source in (Tensor(gguf_bytes(kv, weights)), Tensor(tmp_path / "model.gguf")):
+        read, metadata = llm.Transformer.from_gguf(source, max_context=40)
+        check_read(model, read, metadata)
+
+
+def check_read(model: llm.Transformer, read: llm.Transformer, metadata: dict) -> None:
     assert read.max_context == 40
     ids = [3, 1, 4, 1, 5, 9, 2, 6]
     assert next(read.generate(ids)) == plain_logits(model, ids)[-1].argmax()

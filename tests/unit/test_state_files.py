@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tinygrad import Tensor, dtypes
-from tinygrad.nn.state import ggml_data_to_tensor, gguf_load, safe_load, safe_save
+from tinygrad.device import Buffer
+from tinygrad.nn.state import TensorIO, ggml_data_to_tensor, gguf_load, safe_load, safe_save
 
 
 def entry(dtype: str, shape, begin: int, end: int) -> dict:
@@ -178,6 +179,19 @@ def test_the_header_is_read_in_large_pieces(monkeypatch):
     monkeypatch.setattr(Tensor, "data", lambda self: reads.append(self.shape) or data(self))
     assert gguf_load(t)[0] == {"list": ["word"] * 3000}
     assert len(reads) < 10
+
+
+def test_a_file_in_memory_is_copied_once(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(bytes(range(256)) * 4096 * 5)
+    stream, copies, copyin = TensorIO(Tensor(path).to(None)), [], Buffer.copyin
+    monkeypatch.setattr(
+        Buffer, "copyin", lambda self, data: copies.append(self.nbytes) or copyin(self, data)
+    )
+    for place in range(0, 5 << 20, 1 << 20):
+        stream.seek(place)
+        assert stream.read(3) == bytes([0, 1, 2])
+    assert stream._tensor.uop.is_realized and sum(copies) <= 5 << 20
 
 
 def test_a_key_that_occurs_twice():

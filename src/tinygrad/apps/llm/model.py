@@ -246,7 +246,7 @@ class Transformer:
         `max_context` lowers the context length the file states; `realize` reads the weights at once.
         Raises ValueError for tensors that the architecture needs and the file lacks, or the other way round.
         """
-        kv, weights = gguf_load(gguf.to(None))
+        kv, weights = gguf_load(gguf)
         arch = kv["general.architecture"]
         heads, dim = kv[f"{arch}.attention.head_count"], kv[f"{arch}.embedding_length"]
         kv_heads = kv.get(f"{arch}.attention.head_count_kv", heads)

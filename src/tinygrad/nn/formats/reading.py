@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from tinygrad.dtype import dtypes
 from tinygrad.tensor import Tensor
+from tinygrad.tensor.memory import is_storage
 
 T = TypeVar("T")
 # a read of a tensor costs some 100 us, however short; parsers read a few bytes at a time
@@ -34,6 +35,9 @@ class TensorIO(io.RawIOBase, BinaryIO):
 
     def _bytes(self, start: int, end: int) -> bytes:
         """The bytes of a range inside the tensor; those after it are kept at hand."""
+        if not is_storage(self._tensor.device):
+            # each read of a value that is still to be computed, or copied, would do all of it
+            self._tensor.realize()
         if end - start >= _WINDOW:
             return self._tensor[start:end].data().tobytes()
         first = start - self._ahead_start
