@@ -96,6 +96,39 @@ def test_a_long_repr_is_shortened_in_the_message():
     assert len(str(caught.value)) < 400
 
 
+def test_lists_that_are_no_data():
+    endless = [1]
+    endless[0] = endless
+    with pytest.raises(ValueError, match="nested more than 64 deep"):
+        Tensor(endless)
+    for wrong in (["a"], [None], [1j], [[1, "b"]], [range(2)]):
+        with pytest.raises(
+            TypeError, match="built from numbers, got .*: give bools, ints or floats"
+        ):
+            Tensor(wrong)
+    for ragged in ([[1], [2, 3]], [1, [2]], [np.zeros(2), np.zeros(3)]):
+        with pytest.raises(ValueError, match="inhomogeneous"):
+            Tensor(ragged)
+    assert [Tensor(x).shape for x in ([], [[]], [[], []], ())] == [(0,), (1, 0), (2, 0), (0,)]
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_memory_by_address(device):
+    memory = (ctypes.c_int32 * 4)(1, 2, 3, 4)
+    t = Tensor.from_blob(ctypes.addressof(memory), (2, 2), dtype=dtypes.int32, device=device)
+    memory[0] = 9
+    assert t.tolist() == [[9, 2], [3, 4]]
+    t.assign(t + 1).realize()
+    assert list(memory) == [10, 3, 4, 5]
+    assert Tensor.from_blob(0, (0, 3), device=device).shape == (0, 3)
+    with pytest.raises(ValueError, match="no memory at address 0"):
+        Tensor.from_blob(0, (2,), device=device)
+    with pytest.raises(ValueError, match="negative"):
+        Tensor.from_blob(8, (-1,), device=device)
+    with pytest.raises(TypeError, match="an address is an int"):
+        Tensor.from_blob(1.5, (2,), device=device)
+
+
 def test_memory_of_python():
     assert Tensor(array.array("h", [1, -2])).tolist() == [1, -2]
     assert Tensor(memoryview(bytearray(8)).cast("f", (2, 1))).shape == (2, 1)

@@ -23,7 +23,7 @@ from tinygrad.tensor.core import (
     owner_of,
     replace_nodes,
 )
-from tinygrad.tensor.creation import is_blank
+from tinygrad.tensor.creation import checked_shape, is_blank
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 if TYPE_CHECKING:
@@ -559,18 +559,29 @@ class MemoryMixin(TensorCore):
         """A tensor over memory that is owned by someone else, at address `ptr`.
 
         The memory must outlive the tensor. `dtype` (default_float) and `device` as for any tensor.
+        Raises TypeError for an address that is no int, ValueError for 0 and for a shape that is none.
 
         >>> import ctypes
         >>> memory = (ctypes.c_float * 2)(1.5, 2.5)
         >>> Tensor.from_blob(ctypes.addressof(memory), (2,), dtype=dtypes.float32).tolist()
         [1.5, 2.5]
         """
-
         dtype = to_dtype(kwargs.pop("dtype", None) or dtypes.default_float)
-        device = canonical_devices(kwargs.pop("device", None))
+        device: Any = canonical_devices(kwargs.pop("device", None))
+        shape = checked_shape(*shape)
+        if not isinstance(ptr, int):
+            raise TypeError(f"an address is an int, got {type(ptr).__name__} {ptr!r}")
+        if 0 in shape:
+            return cls.empty(*shape, dtype=dtype, device=device, **kwargs)
+        if ptr == 0:
+            raise ValueError(f"there is no memory at address 0, expected {prod(shape)} elements")
         node = UOp.new_buffer(device, prod(shape), dtype)
-        node.buffer.allocate(external_ptr=ptr)
-        return cls(node.reshape(tuple(shape)), device, dtype, **kwargs)
+        allocator: Any = Device[device].allocator
+        if hasattr(allocator, "_adopt"):
+            node.buffer.allocate(allocator._adopt(ptr, prod(shape) * dtype.itemsize, None))
+        else:
+            node.buffer.allocate(external_ptr=ptr)
+        return cls(node.reshape(shape), device, dtype, **kwargs)
 
     def bitcast(self, dtype: DTypeLike) -> Self:
         """The same bits read as `dtype`; where the item sizes differ the last axis changes length.

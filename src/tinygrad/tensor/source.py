@@ -31,16 +31,24 @@ ARRAY_STORAGE = "NPY"
 FILE_STORAGE = "DISK"
 
 
-def get_shape(x) -> tuple[int, ...]:
+# as NumPy; a list that contains itself is found by it too
+_MOST_AXES = 64
+
+
+def get_shape(x, depth: int = 0) -> tuple[int, ...]:
     """Shape of a nested sequence; `()` for anything that cannot be indexed.
 
-    Raises ValueError where sequences of one level differ in shape.
+    Raises ValueError where sequences of one level differ in shape, or are nested more than 64 deep.
     """
     if not hasattr(x, "__len__") or not hasattr(x, "__getitem__") or isinstance(x, str):
         return ()
     if hasattr(x, "shape"):
         return tuple(x.shape)
-    inner = [get_shape(entry) for entry in x]
+    if depth == _MOST_AXES:
+        raise ValueError(
+            f"a sequence is nested more than {_MOST_AXES} deep: does it contain itself?"
+        )
+    inner = [get_shape(entry, depth + 1) for entry in x]
     if any(shape != inner[0] for shape in inner):
         raise ValueError(
             f"inhomogeneous shape: entries of one level have the shapes {sorted(set(inner))}; "
@@ -87,16 +95,17 @@ def stored(data: bytearray | memoryview, shape: tuple, dtype: DType, device: str
     return flat if shape == (flat.size,) else flat.reshape(shape)
 
 
-def from_sequence(data: list | tuple, dtype: DType) -> UOp:
-    """Packs nested numbers as `dtype`, rounding or wrapping each value as the dtype does."""
+def from_sequence(data: list | tuple, dtype: DType | None) -> UOp:
+    """Packs nested numbers as `dtype` (None: what they need), rounding or wrapping each as the dtype does."""
     shape = get_shape(data)
     values = flat_values(data)
     for value in values:
         if not isinstance(value, (int, float)):
             raise TypeError(
-                f"a tensor is built from numbers, got {type(value).__name__} {value!r}: "
-                "use Tensor.stack to join tensors"
+                f"a tensor is built from numbers, got {type(value).__name__} {_short(value)}: give bools, ints "
+                "or floats"
             )
+    dtype = infer_dtype(values) if dtype is None else dtype
     code = storage_fmt_for_dtype(dtype)
     if code is None:
         raise TypeError(f"values of {dtype} cannot be stored: choose another dtype")
@@ -221,7 +230,7 @@ def to_node(data: Any, dtype: DType | None, device, unique: bool) -> UOp:
         raw = stored(bytearray(data), (len(data),), dtypes.uint8)
         return raw if dtype in (None, dtypes.uint8) else raw.bitcast(dtype)
     if isinstance(data, (list, tuple)):
-        return from_sequence(data, dtype or infer_dtype(flat_values(data)))
+        return from_sequence(data, dtype)
     if isinstance(data, pathlib.Path):
         return from_file(data, dtype or dtypes.uint8)
     if (node := _from_protocols(data)) is not None:
