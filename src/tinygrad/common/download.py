@@ -65,13 +65,28 @@ def fetch(
     return target
 
 
+def _opened(request: Any, url: str) -> Any:
+    """The response; errors say which address they are about."""
+    import urllib.error
+    import urllib.request
+
+    try:
+        return urllib.request.urlopen(request, timeout=30)
+    except urllib.error.HTTPError as error:
+        error.msg = f"{error.msg} for {url}"
+        raise
+    except urllib.error.URLError as error:
+        raise urllib.error.URLError(f"{url} cannot be reached: {error.reason}") from error
+
+
 def _download(url: str, target: pathlib.Path, gunzip: bool, headers: dict[str, str]) -> None:
     import gzip
     import tempfile
     import urllib.request
+    import zlib
 
     request = urllib.request.Request(url, headers={"User-Agent": "tinygrad-cython", **headers})
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with _opened(request, url) as response:
         length = int(response.headers.get("content-length") or 0)
         bar: tqdm = tqdm(total=length, unit="B", unit_scale=True, desc=url)
         source = gzip.GzipFile(fileobj=response) if gunzip else response
@@ -86,8 +101,10 @@ def _download(url: str, target: pathlib.Path, gunzip: bool, headers: dict[str, s
                         f"{url} ended after {os.path.getsize(part.name)} of {length} bytes"
                     )
                 os.replace(part.name, target)
-            except BaseException:
+            except BaseException as error:
                 os.unlink(part.name)
+                if gunzip and isinstance(error, (EOFError, zlib.error)):
+                    raise gzip.BadGzipFile(f"{url} is damaged: {error}") from error
                 raise
             finally:
                 bar.update(close=True)

@@ -1,4 +1,8 @@
-"""Small public data sets, downloaded once and cached. Images as uint8, labels as uint8 numbers."""
+"""Small public data sets, downloaded once and cached. Images as uint8, labels as uint8 numbers.
+
+Without a network: urllib.error.URLError that names the address; a damaged download: gzip.BadGzipFile,
+tarfile.TarError or ValueError, and the next call downloads it again.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,11 @@ def mnist(device=None, fashion=False):
     base = _FASHION if fashion else _MNIST
 
     def part(name: str, header: int) -> Tensor:
-        return Tensor.from_url(f"{base}{name}-ubyte.gz", gunzip=True)[header:].to(device)
+        whole = Tensor.from_url(f"{base}{name}-ubyte.gz", gunzip=True)
+        each = 28 * 28 if header == 16 else 1
+        if whole.shape[0] < header or (whole.shape[0] - header) % each:
+            raise ValueError(f"{name} of {base} has {whole.shape[0]} bytes: that is no whole file")
+        return whole[header:].to(device)
 
     train, train_labels = part("train-images-idx3", 16), part("train-labels-idx1", 8)
     test, test_labels = part("t10k-images-idx3", 16), part("t10k-labels-idx1", 8)

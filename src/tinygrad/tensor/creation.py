@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import math
 import weakref
+import zlib
 from typing import Self
 
 from tinygrad.dtype import ConstType, DTypeLike, dtypes, to_dtype
@@ -288,5 +289,12 @@ class CreationMixin(TensorCore):
         """
         if not gunzip:
             return cls(fetch(url), **kwargs)
-        with gzip.open(fetch(url)) as stream:
-            return cls(stream.read(), **kwargs)
+        path = fetch(url)
+        try:
+            with gzip.open(path) as stream:
+                return cls(stream.read(), **kwargs)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            # half a download would be found in the cache for ever
+            if str(path) != url:
+                path.unlink()
+            raise gzip.BadGzipFile(f"{url} is no whole gzip file: {error}") from error
