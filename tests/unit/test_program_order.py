@@ -367,3 +367,102 @@ def test_captured_copy_of_state_that_is_written_later():
         return old.realize()
 
     assert [double().item() for _ in range(6)] == [2.0**k for k in range(6)]
+
+
+# ---------------------------------------------------------------- equal computations, views of what is yet to be computed
+
+
+def test_equal_computations_are_written_apart():
+    x = real(1, 2, 3, 4)
+    a, b = (x + 1).contiguous(), (x + 1).contiguous()
+    a[1:2].assign(Tensor([9]))
+    assert (a.tolist(), b.tolist(), (x + 1).contiguous().tolist()) == (
+        [2, 9, 4, 5],
+        [2, 3, 4, 5],
+        [2, 3, 4, 5],
+    )
+    a, b = x + 1, (x + 1).flip(0)
+    a.realize()
+    a[0] = 7
+    assert (a.tolist(), b.tolist()) == ([7, 3, 4, 5], [5, 4, 3, 2])
+    devices = ("CPU:0", "CPU:1")
+    a, b = x.shard(devices, 0), x.shard(devices, 0)
+    a.assign(a + 1)
+    assert (a.tolist(), b.tolist()) == ([2, 3, 4, 5], [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("first", [lambda t: t, lambda t: t.realize()])
+def test_views_of_what_is_yet_to_be_computed(first):
+    x = real(1, 2, 3, 4)
+    y = first(x + 1)
+    back, bits, cut = y.flip(0), y.bitcast("uint32"), y.detach()
+    first(bits)
+    y[1:3].assign(Tensor([7, 8]))
+    assert (y.tolist(), back.tolist(), bits.tolist(), cut.tolist()) == (
+        [2, 7, 8, 5],
+        [5, 8, 7, 2],
+        [2, 7, 8, 5],
+        [2, 7, 8, 5],
+    )
+    first(cut)
+    back.assign(x)
+    cut[0] = 9
+    assert (y.tolist(), bits.tolist(), x.tolist()) == ([9, 3, 2, 1], [9, 3, 2, 1], [1, 2, 3, 4])
+
+
+def test_a_comparison_that_is_one_number_can_be_set():
+    x = real(1, 2)
+    y = x < x
+    y[1] = True
+    assert y.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t: t.abs(),
+        lambda t: t.round(),
+        lambda t: t.trunc(),
+        lambda t: t.max(0, keepdim=True),
+        lambda t: t.cummax(0),
+        lambda t: t.cumprod(0),
+        lambda t: t.roll(1, 0),
+        lambda t: t.max_pool2d((1, 1)),
+    ],
+)
+def test_results_are_no_views_of_operands(function):
+    """Where there is nothing to compute, the result is a value all the same."""
+    x = real([[[3, 4]]]).cast("uint32").contiguous().realize()
+    y = function(x)
+    x.assign(x + 1)
+    assert (x.tolist(), y.tolist()) == ([[[[4, 5]]]], [[[[3, 4]]]])
+    y.assign(y + 5)
+    assert (x.tolist(), y.tolist()) == ([[[[4, 5]]]], [[[[8, 9]]]])
+
+
+def test_results_of_no_axes_are_no_views():
+    x = Tensor(3).contiguous().realize()
+    y, z = x.max(), x.cumsum(0)
+    x.assign(x + 1)
+    assert (x.item(), y.item(), z.item()) == (4, 3, 3)
+
+
+def test_writes_through_a_reshape_leave_no_trace():
+    """The graph of a state that is written through a view is as large after many writes as after one."""
+    x = real(2, 3)
+    sizes = []
+    for _ in range(6):
+        flat = x.reshape(2, 1)
+        flat += 1
+        x.realize()
+        sizes.append(len(x.uop.toposort()))
+    assert x.tolist() == [8, 9]
+    assert len(set(sizes[1:])) == 1
+
+
+def test_a_pruned_capture_keeps_what_it_computed_once():
+    """Two lists of positions are made once; neither may lie where the other is needed again."""
+    jitted = TinyJit(lambda x: ((y := x[[-1, 2, 0]]), y[[2]]), prune=True)
+    for k in range(5):
+        y, z = jitted(real(k, 6, 3, 5 + k))
+        assert (y.tolist(), z.tolist()) == ([5 + k, 3, k], [k])

@@ -56,7 +56,7 @@ from tinygrad.engine.realize import (
 )
 from tinygrad.engine.watch import Observer, Watch
 from tinygrad.engine.watch_values import Snapshots
-from tinygrad.helpers import BEAM, DEBUG, JIT, Context, getenv
+from tinygrad.helpers import BEAM, DEBUG, JIT, NO_MEMORY_PLANNER, Context, getenv
 from tinygrad.uop.ops import Ops, UOp
 
 __all__ = [
@@ -411,7 +411,9 @@ class TinyJit(Generic[ReturnType]):
         capturing.append(self)
         try:
             assert self.fxn is not None
-            with Context(BEAM=getenv("JITBEAM", BEAM.value)):
+            # what is pruned is computed once and read in every call: it shares no memory with what comes later
+            apart = int(self.prune or NO_MEMORY_PLANNER.value)
+            with Context(BEAM=getenv("JITBEAM", BEAM.value), NO_MEMORY_PLANNER=apart):
                 ret = self.fxn(*args, **kwargs)
                 self._realize_effects(ret, before)
         except BaseException:

@@ -25,6 +25,7 @@ from tinygrad.schedule.indexing import (
     same_size,
     trace_movement,
 )
+from tinygrad.schedule.storage import is_storage
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
 # the value of these is in memory once they ran; they have no expression of their own
@@ -104,6 +105,15 @@ def assign_targets(order: list[UOp]) -> dict[UOp, tuple[list[UOp], UOp]]:
                 views = views + below
             targets[u] = views, base
     return targets
+
+
+def split_memory_views(u: UOp) -> tuple[list[UOp], UOp]:
+    """As `split_views`, also through bitcasts, which show memory as it is. What a device only stores is read as it lies."""
+    views, base = split_views(u)
+    while base.op is Ops.BITCAST and not is_storage(base.device):
+        below, inner = split_views(base.src[0])
+        views, base = [*views, base, *below], inner
+    return views, base
 
 
 ReadKey = tuple[Indices, UOp | None]

@@ -20,6 +20,7 @@ from tinygrad.schedule.demand import (
     Demand,
     data_sources,
     put_views,
+    split_memory_views,
     split_views,
     view_base,
 )
@@ -77,7 +78,7 @@ def spread_and_clean(schedule: Schedule) -> None:
 
 def find_outputs(schedule: Schedule) -> None:
     """What has to be in memory: the bases of the sink's sources."""
-    bases = [view_base(s) for s in schedule.cleaned[schedule.sink].src]
+    bases = [split_memory_views(s)[1] for s in schedule.cleaned[schedule.sink].src]
     schedule.outputs = list(dict.fromkeys(base for base in bases if base.op not in READY_OPS))
 
 
@@ -143,7 +144,7 @@ def replace_tensors(schedule: Schedule) -> None:
     """What users see instead of their nodes."""
     replacement = Replacement(schedule)
     for source in schedule.sink.src:
-        views, base = split_views(source)
+        views, base = split_memory_views(source)
         if base.op is Ops.MSTACK and all(view_base(s).op is Ops.BUFFER for s in base.src):
             continue  # a view of memory stays one, so that it goes along when that is written
         for u in [base, *reversed(views)]:

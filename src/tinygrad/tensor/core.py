@@ -33,8 +33,13 @@ else:
 
 _live: dict[int, weakref.ref] = {}
 
-# tensor -> the one that it was made from as a view which needs no node of its own
-_same_as: dict[int, weakref.ref] = {}
+
+class _Origin:
+    """What a tensor and its views have in common, whatever their nodes are: equal computations are one node."""
+
+
+# tensor -> its origin, if it is a view or has views
+_origins: dict[int, _Origin] = {}
 
 # held while tensors are moved onto other nodes, and while a node is built and its tensor is not known yet
 graph_lock = threading.RLock()
@@ -71,14 +76,23 @@ def nodes_without_memory() -> list[UOp]:
     return not_memory(list(_live.values()), Ops.BUFFER, Ops.RESHAPE)
 
 
-def owner_of(tensor: TensorCore) -> TensorCore:
-    """The tensor that `tensor` is a view of, all of it and in order; itself where it is none."""
-    while (ref := _same_as.get(id(tensor))) is not None:
-        below = ref()
-        if below is None or below.uop is not tensor.uop:
-            break
-        tensor = below
-    return tensor
+def origin_of(tensor: TensorCore) -> _Origin | None:
+    """What the tensor has in common with its views and with what it is a view of; None where there are none."""
+    return _origins.get(id(tensor))
+
+
+def make_view(view: TensorCore, of: TensorCore) -> None:
+    """Notes that `view` shows the elements of `of`, and of whatever that is a view of."""
+    if view is of:
+        return
+    if (origin := _origins.get(id(of))) is None:
+        origin = _origins[id(of)] = _Origin()
+    _origins[id(view)] = origin
+
+
+def forget_origin(tensor: TensorCore) -> None:
+    """Notes that a tensor shows something of its own from now on."""
+    _origins.pop(id(tensor), None)
 
 
 def replace_nodes(changes: dict[UOp, UOp], name: str | None = None) -> None:
@@ -159,7 +173,7 @@ class TensorCore(OpMixin, Lender, TensorMethods):
         if device is None and hasattr(path, "parent") and hasattr(path, "resolve"):
             device = f"{source.FILE_STORAGE}:{path.resolve()}"
         if isinstance(data, TensorCore):
-            _same_as[id(self)] = weakref.ref(data)
+            make_view(self, data)
             device, data = data.device if device is None else device, data.uop
         placed = canonical_devices(device)
         unique = _force_unique or requires_grad is True
@@ -192,8 +206,7 @@ class TensorCore(OpMixin, Lender, TensorMethods):
 
     def __del__(self):
         _live.pop(id(self), None)
-        if _same_as:
-            _same_as.pop(id(self), None)
+        _origins.pop(id(self), None)
 
     @classmethod
     def _wrap(cls, node: UOp, requires_grad: bool | None = None) -> Self:
@@ -246,8 +259,7 @@ class TensorCore(OpMixin, Lender, TensorMethods):
 
     def _mop(self, op: Ops, arg) -> Self:
         made = self._lift(lambda u: u._mop(op, arg))
-        if made.uop is self.uop:
-            _same_as[id(made)] = weakref.ref(self)
+        make_view(made, self)
         return made
 
     @property
@@ -477,7 +489,9 @@ class TensorCore(OpMixin, Lender, TensorMethods):
         >>> Tensor([1.0], requires_grad=True).detach().requires_grad
         False
         """
-        return self._wrap(self.uop.detach(), False)
+        made = self._wrap(self.uop.detach(), False)
+        make_view(made, self)
+        return made
 
     def requires_grad_(self, requires_grad=True) -> Self:
         """Sets whether `backward` gives this tensor a gradient; returns self.
@@ -487,6 +501,10 @@ class TensorCore(OpMixin, Lender, TensorMethods):
         """
         self.requires_grad = requires_grad
         return self
+
+    def _own_values(self) -> Self:
+        """The same values as a result: writes to `self` do not show in it, and the other way round."""
+        return self.bitwise_or(False) if self.dtype is dtypes.bool else self * 1
 
     def contiguous(self, *args, **kwargs) -> Self:
         """The same values, promised to lie in a buffer of their own once realized.

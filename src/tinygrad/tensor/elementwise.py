@@ -581,7 +581,7 @@ class ElementwiseMixin(TensorCore):
         >>> Tensor([-1.5, 1.5]).trunc().tolist()
         [-1.0, 1.0]
         """
-        return self.alu(Ops.TRUNC) if dtypes.is_float(self.dtype) else self
+        return self.alu(Ops.TRUNC) if dtypes.is_float(self.dtype) else self._own_values()
 
     def round(self: Self) -> Self:
         """Rounded to the nearest whole number, halves to the even one.
@@ -590,7 +590,7 @@ class ElementwiseMixin(TensorCore):
         [0.0, 2.0, -2.0]
         """
         if not dtypes.is_float(self.dtype):
-            return self
+            return self._own_values()
         whole = self.trunc()
         distance = (self - whole).abs()
         is_odd = (whole * 0.5).trunc() * 2 != whole
@@ -614,7 +614,7 @@ class ElementwiseMixin(TensorCore):
         [1, 2]
         """
         if self._is_unsigned():
-            return self
+            return self._own_values()
         size = self * self.sign().detach()
         return (self == 0).where(0, size) if dtypes.is_float(self.dtype) else size  # not -0.0
 

@@ -394,6 +394,7 @@ class IndexingMixin(TensorCore):
             )
         if writes.is_constant(self.uop):
             self.uop = self.uop.contiguous()
+        writes.give_memory(self)
         self.realize()
         if (mask := self._whole_mask(indices, value)) is not None:
             self.assign(mask.where(value, self).contiguous()).realize()

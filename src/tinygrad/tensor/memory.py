@@ -18,9 +18,11 @@ from tinygrad.tensor import writes
 from tinygrad.tensor.core import (
     TensorCore,
     canonical_devices,
+    forget_origin,
     graph_lock,
     live_tensors,
-    owner_of,
+    make_view,
+    origin_of,
     replace_nodes,
 )
 from tinygrad.tensor.creation import checked_shape, is_blank
@@ -63,7 +65,7 @@ def _visible_changes(changes: dict[UOp, UOp], roots: tuple[UOp, ...]) -> dict[UO
     for root in roots:
         while root not in asked:
             asked.add(root)
-            if root.op not in GroupOp.Movement and root.op is not Ops.MULTI:
+            if root.op not in sharing.VIEWS and root.op is not Ops.MULTI:
                 break
             root = root.src[0]
     return {old: new for old, new in changes.items() if old.op in _ASKS_FOR_MEMORY or old in asked}
@@ -108,24 +110,16 @@ _COMPUTED = (
 
 def _separate_owners(changes: dict[UOp, UOp]) -> None:
     """Two tensors that came by one computation share its result only until one of them is written."""
-    owners: dict[UOp, TensorCore] = {}
-    tensors = live_tensors()
-    held = None
-    for t in tensors:
-        node = base = t.uop
-        while base.op is Ops.RESHAPE:
-            base = base.src[0]
+    owners: dict[UOp, Any] = {}
+    for t in live_tensors():
+        node = t.uop
+        base = writes.state_of(node)
         if base.op not in _COMPUTED or (base not in changes and node not in changes):
             continue
-        if base is not node:
-            # a reduction without its axes is no view of anybody's tensor
-            held = {u.uop for u in tensors} if held is None else held
-            if base in held:
-                continue
-        owner = owner_of(t)
-        if owners.setdefault(node, owner) is owner:
+        owner = origin_of(t) or t
+        if owners.setdefault(base, owner) is owner:
             continue
-        new = changes[node] if node in changes else node.substitute({base: changes[base]})
+        new = node.substitute({base: changes[base]}) if base in changes else changes[node]
         memory = [u for u in new.toposort() if u.op is Ops.BUFFER]
         if memory and new.base.op is not Ops.CONST:
             t.uop = new.substitute({u: sharing.share(u) for u in memory})
@@ -268,6 +262,8 @@ class MemoryMixin(TensorCore):
         if not allow_shape_mismatch and self.shape != x.shape:
             raise AssertionError(f"replace needs equal shapes, got {self.shape} and {x.shape}")
         self.uop = x.uop
+        forget_origin(self)
+        make_view(self, x)
         return self
 
     def assign(self, x) -> Self:
@@ -305,11 +301,12 @@ class MemoryMixin(TensorCore):
             )
         # a constant has no memory that another tensor could see: the value gets memory of its own
         with graph_lock:
-            if self.uop.base.op is Ops.CONST:
+            if self.uop.base.op is Ops.CONST and not writes.give_constant_memory(self):
                 if self.requires_grad:
                     before = writes.constants_before.get(self) or []
                     writes.constants_before.put(self, [*before, self.uop])
                 self.uop = value.uop.contiguous()
+                forget_origin(self)
                 return self
             if writes.is_constant(self.uop):  # on several devices, and it stays cut as it is
                 self.uop = self.empty_like().uop
@@ -362,8 +359,7 @@ class MemoryMixin(TensorCore):
         moved = self.to(device)
         if self.grad is not None and moved is not self:
             self.grad = moved.grad
-        self.uop = moved.uop
-        return self
+        return self._take(moved)
 
     def shard(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
         """`self` split along `axis` over `devices`; without an axis each gets a copy.
@@ -405,7 +401,9 @@ class MemoryMixin(TensorCore):
 
     def _take(self, x: Self) -> Self:
         """Takes over the node of `x`, whatever its device; returns self."""
-        self.uop = x.uop
+        if x is not self:
+            self.uop = x.uop
+            forget_origin(self)
         return self
 
     def shard_like(self, y: Self) -> Self:
@@ -598,7 +596,9 @@ class MemoryMixin(TensorCore):
             raise RuntimeError("bitcast has no gradient: detach() the tensor first")
         old, new = self.dtype.itemsize, target.itemsize
         if old == new:
-            return self._lift(lambda u: u.bitcast(target))
+            seen = self._lift(lambda u: u.bitcast(target))
+            make_view(seen, self)
+            return seen
         if not self.shape or (self.shape[-1] * old) % new:
             raise RuntimeError(
                 f"cannot bitcast {self.dtype} of shape {self.shape} to {target}: the last axis must "

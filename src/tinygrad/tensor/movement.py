@@ -279,7 +279,7 @@ class MovementOpsMixin(TensorCore):
             if amount:
                 rest, tail = rolled.split([length - amount, amount], axis)
                 rolled = tail.cat(rest, dim=axis)
-        return rolled
+        return self._own_values() if rolled is self else rolled
 
     def diag(self) -> Self:
         """The square matrix with this 1-d tensor on its diagonal.

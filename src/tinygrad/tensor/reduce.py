@@ -48,7 +48,8 @@ class ReduceMixin(TensorCore):
 
     def _reduce(self, op: Ops, axis: Axis = None, keepdim: bool = False) -> Self:
         axes = self._axes(axis)
-        result = self._lift(lambda u: u.r(op, axes)) if axes else self
+        counted = any(not isinstance(size := self.shape[a], int) or size != 1 for a in axes)
+        result = self._lift(lambda u: u.r(op, axes)) if counted else self._own_values()
         if keepdim or not axes:
             return result
         return result.reshape(tuple(s for i, s in enumerate(self.shape) if i not in axes))
@@ -286,7 +287,7 @@ class ReduceMixin(TensorCore):
         """Running reduction along `axis`, in blocks where the axis is long."""
         where = self._resolve_dim(axis)
         if self.ndim == 0 or 0 in self.shape:
-            return self
+            return self._own_values()
         length = self.shape[where]
         if not isinstance(length, int) or length <= _SCAN_BLOCK * 2:
             return self._scan_direct(where, op)
@@ -337,7 +338,7 @@ class ReduceMixin(TensorCore):
         [0.0, 0.6931]
         """
         if self.ndim == 0:
-            return self
+            return self._own_values()
         where = self._resolve_dim(axis)
         last = self.transpose(where, -1)
         length = last.shape[-1]

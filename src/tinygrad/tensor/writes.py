@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from tinygrad._core.guard import same_objects
@@ -24,13 +24,13 @@ from tinygrad.engine import sharing
 from tinygrad.engine.sharing import VIEWS, parts_of
 from tinygrad.schedule.demand import split_views
 from tinygrad.schedule.storage import custom_ast
-from tinygrad.tensor.core import TensorCore, live_tensors, nodes_without_memory
+from tinygrad.tensor.core import TensorCore, live_tensors, nodes_without_memory, origin_of
 from tinygrad.uop.ops import Ops, UOp, all_metadata, buffers
 
 T = TypeVar("T")
 
-# a state of memory that has a place of its own before, or once, it is computed
-_MEMORY = frozenset({Ops.BUFFER, Ops.MULTI, Ops.ASSIGN, Ops.AFTER, Ops.MSTACK, Ops.MSELECT})
+# what is written must have a place of its own: equal computations, `contiguous` and copies among them, are one node
+_MEMORY = frozenset({Ops.BUFFER, Ops.ASSIGN, Ops.AFTER, Ops.MSELECT})
 _MADE_MEMORY = frozenset({Ops.CONTIGUOUS, Ops.COPY})
 # views of which each element has a place of its own in memory
 _PLACES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP})
@@ -64,8 +64,16 @@ def shares_elements(node: UOp) -> bool:
 
 
 def _on(views: list[UOp], state: UOp) -> UOp:
-    """The views, outermost first, of another state of the same shape."""
+    """The views, outermost first, of another state of the same shape.
+
+    Of reshapes in a row the last is enough: where a tensor is written through a view again and again, they would add up.
+    """
     for view in reversed(views):
+        if view.op is Ops.RESHAPE:
+            while state.op is Ops.RESHAPE:
+                state = state.src[0]
+            if state.shape == view.shape:
+                continue
         state = view.replace(src=(state, *view.src[1:]))
     return state
 
@@ -77,20 +85,28 @@ def write(target: TensorCore, value: UOp) -> None:
     """
     views, state = split(target.uop)
     _refuse_part_of_shards(target.uop)
-    done = target.uop.assign(value)
     partly = any(view.op is not Ops.RESHAPE for view in views)
+    if not _in_memory(state):
+        _move_to_memory(target, state, partly)
+        views, state = split(target.uop)
+    before, target.uop = target.uop, _on(views, state)
+    done = target.uop.assign(value)
     if partly:
         newest = state.after(done)
     else:
         newest = done if done.shape == state.shape else done.reshape(state.shape)
     _writers[done] = threading.get_ident()
-    before = target.uop
-    for tensor in _views_of(state, partly):
+    for tensor in _views_of(state):
         if tensor is target:
             continue
         seen, _ = split(tensor.uop)
         tensor.uop = done if tensor.uop is before and not partly else _on(seen, newest)
     target.uop = _on(views, newest) if partly else done
+
+
+def _views_of(state: UOp) -> list[TensorCore]:
+    """The live tensors that show a state of memory."""
+    return [t for t in live_tensors() if t.uop is state or state_of(t.uop) is state]
 
 
 def written_by_kernel(fxn: Callable[..., UOp], tensors: Sequence[TensorCore]) -> set[int]:
@@ -111,11 +127,11 @@ def write_by_kernel(target: TensorCore, source: UOp, done: UOp) -> None:
     _writers[done.src[1]] = threading.get_ident()
     views, state = split(target.uop)
     if _memory_behind(source) is not state or any(view.op is not Ops.RESHAPE for view in views):
-        if state.op in _MEMORY and all(view.op in _PLACES for view in views):
+        if _in_memory(state) and all(view.op in _PLACES for view in views):
             write(target, done)
         return
     newest = done if done.shape == state.shape else done.reshape(state.shape)
-    for tensor in _views_of(state, True):
+    for tensor in _views_of(state):
         seen, _ = split(tensor.uop)
         tensor.uop = _on(seen, newest)
 
@@ -125,7 +141,7 @@ def _memory_behind(node: UOp) -> UOp:
     state = state_of(node)
     while state.op is Ops.CONTIGUOUS:
         views, below = split(state.src[0])
-        if below.op not in _MEMORY or any(view.op is not Ops.RESHAPE for view in views):
+        if not _in_memory(below) or any(view.op is not Ops.RESHAPE for view in views):
             break
         state = below
     return state
@@ -150,6 +166,65 @@ def _refuse_part_of_shards(target: UOp) -> None:
     )
 
 
+def give_memory(target: TensorCore) -> None:
+    """Before a part of `target` is written: what is yet to be computed is computed into memory of its own."""
+    state = state_of(target.uop)
+    if state.op is not Ops.CONST and not _in_memory(state):
+        _move_to_memory(target, state, True)
+
+
+def _in_memory(state: UOp) -> bool:
+    """Whether a state has a place of its own before, or once, it is computed."""
+    if not all(isinstance(size, int) for size in state.shape):
+        return True  # memory is made for known shapes only
+    if state.op in (Ops.MULTI, Ops.MSTACK):
+        return all(_in_memory(state_of(u)) for u in state.src)
+    return state.op in _MEMORY
+
+
+def _move_to_memory(target: TensorCore, state: UOp, filled: bool) -> None:
+    """Gives what is yet to be computed memory of its own, for `target` and the tensors of its origin.
+
+    `filled`: with the values in it; else all of it is about to be overwritten.
+    """
+    blank: Any = type(target)._wrap(state).empty_like()
+    values = state.src[0] if state.op is Ops.CONTIGUOUS else state
+    home = blank.uop.assign(values) if filled else blank.uop
+    origin = origin_of(target)
+    for tensor in live_tensors():
+        seen, below = split(tensor.uop)
+        mine = tensor is target or (origin is not None and origin_of(tensor) is origin)
+        if mine and below is state:
+            tensor.uop = _on(seen, home)
+
+
+def _split_constant(node: UOp) -> tuple[list[UOp], UOp]:
+    """The views of a number in all places of some shape, and that: what was computed, or made, as one number."""
+    views, _ = split(node)
+    below = max((i for i, view in enumerate(views) if view.op is Ops.EXPAND), default=0)
+    return views[:below], views[below] if views else node
+
+
+def give_constant_memory(target: TensorCore) -> bool:
+    """Where other tensors show the number that `target` is a view of, gives them all memory that holds it; whether it did."""
+    origin = origin_of(target)
+    _, number = _split_constant(target.uop)
+    shown = [
+        (tensor, views)
+        for tensor in live_tensors()
+        if origin is not None and origin_of(tensor) is origin
+        for views, below in [_split_constant(tensor.uop)]
+        if below is number
+    ]
+    if len(shown) < 2:
+        return False
+    blank: Any = type(target)._wrap(number).empty_like()
+    home = blank.uop.assign(number)
+    for tensor, views in shown:
+        tensor.uop = _on(views, home)
+    return True
+
+
 # assignment -> the thread that made it
 _writers: WeakKeyDictionary[UOp, int] = WeakKeyDictionary()
 
@@ -160,20 +235,6 @@ def writer_of(node: UOp) -> int | None:
     if state.op is Ops.AFTER:
         state = state_of(state.src[-1])
     return _writers.get(state)
-
-
-def _views_of(state: UOp, partly: bool) -> list[TensorCore]:
-    """The live tensors that show `state`.
-
-    Equal computations are one node. So where the state is yet to be computed, a tensor that is the whole of it may have
-    come by it on its own, and goes along only with writes to a part, which nobody could see otherwise.
-    """
-    if state.op in _MEMORY:
-        return [t for t in live_tensors() if t.uop is state or state_of(t.uop) is state]
-    if state.op in _MADE_MEMORY:
-        found = [t for t in live_tensors() if state_of(t.uop) is state]
-        return found if partly else [t for t in found if t.uop is not state]
-    return []
 
 
 # ---------------------------------------------------------------- values of before

@@ -219,6 +219,8 @@ class TensorMethods(Installed):
             return MultiBuffer.from_bufs([s.buffer for s in self.src])
         if self.op in (Ops.AFTER, Ops.ASSIGN, Ops.MULTI, Ops.RESHAPE):
             return self.src[0].buffer
+        if self.op is Ops.BITCAST and isinstance(held := self.src[0].buffer, Buffer):
+            return held.view(held.size, self.dtype.base, 0)
         if self.op in GroupOp.Movement:
             raise AssertionError(
                 f"a view with the memory of its base can only be RESHAPE, got {self.op}"
@@ -261,7 +263,7 @@ class TensorMethods(Installed):
         True
         """
         base = self.base
-        if base.op is Ops.MULTI:
+        while base.op in (Ops.MULTI, Ops.BITCAST):
             base = base.src[0].base
         return base.realized is not None
 
