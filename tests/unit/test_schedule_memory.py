@@ -87,7 +87,9 @@ def assert_apart(steps) -> None:
     for b, life in lifetimes(steps).items():
         by_home.setdefault(b.base, []).append((b.offset, b.offset + b.nbytes, *life, b))
     for places in by_home.values():
-        for (a0, a1, a_first, a_last, a), (b0, b1, b_first, b_last, b) in itertools.combinations(places, 2):
+        for (a0, a1, a_first, a_last, a), (b0, b1, b_first, b_last, b) in itertools.combinations(
+            places, 2
+        ):
             together = a_first <= b_last and b_first <= a_last
             assert not together or a1 <= b0 or b1 <= a0, f"{a} and {b} overlap"
 

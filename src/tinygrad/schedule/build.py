@@ -138,6 +138,7 @@ class Build:
         self._versions = 0
         self._made: dict[UOp, Store] = {}  # memory of this schedule -> what fills it
         self._overwritten: set[UOp] = set()
+        self.lent: set[UOp] = set()  # nodes whose memory became that of a contiguous tensor
         self._custom: dict[UOp, Store] = {}
         for u in demand.order:
             self._visit(u)
@@ -231,7 +232,8 @@ class Build:
         if stage.inside:
             self._keep_inside(u, stage, value, reads)
             return
-        if u.op is not Ops.CONTIGUOUS and (same := self._already_stored(u, stage, value)):
+        same = self._already_stored(u, stage, value)
+        if same is not None:
             self.memories[u] = same
             return
         layout = tuple(upper_bound(size) for size in u.shape)
@@ -241,12 +243,42 @@ class Build:
         self._store(u, memory, memory.position(stage.body.indices, None), value, stage, None)
 
     def _already_stored(self, u: UOp, stage: Stage, value: UOp) -> Memory | None:
-        """The buffer that already holds a value which turned out to be a plain copy of it.
+        """The buffer that already holds a value which turned out to be a plain copy of it."""
+        if (
+            value.op is not Ops.INDEX
+            or value.dtype is not u.dtype
+            or value.src[0].op is not Ops.BUFFER
+        ):
+            return None
+        if u.op is Ops.CONTIGUOUS:
+            return self._stored_in_order(u, stage, value)
+        return self._equal_buffer(u, stage, value)
 
-        drop-in: users expect that x*y/y needs no kernel, the result then shares memory with x; of a
+    def _stored_in_order(self, u: UOp, stage: Stage, value: UOp) -> Memory | None:
+        """For CONTIGUOUS: memory of this schedule that was only made to be read, and lies in that order.
+
+        The node that it was made for stays a value: writing the contiguous tensor must not show in it.
+        """
+        token, position = value.src
+        made = self._made.get(token)
+        if made is None or made.node in self.demand.forced or made.node.op is Ops.CONTIGUOUS:
+            return None
+        if u.arg is not None or any(isinstance(size, UOp) for size in u.shape):
+            return None
+        if not self.demand.overwritten.isdisjoint((u, made.node)):
+            return None
+        own = flat_index(u.shape, stage.body.indices)
+        apart = (position + own * -1).simplify()
+        if token.size != prod(u.shape) or apart.op is not Ops.CONST or apart.arg != 0:
+            return None
+        self.lent.add(made.node)
+        return Memory(token, tuple(u.shape))
+
+    def _equal_buffer(self, u: UOp, stage: Stage, value: UOp) -> Memory | None:
+        """drop-in: users expect that x*y/y needs no kernel, the result then shares memory with x; of a
         single element they expect one.
         """
-        if value.op is not Ops.INDEX or len(u.shape) != 1 or value.dtype is not u.dtype:
+        if len(u.shape) != 1:
             return None
         token, position = value.src
         if buffer_of(token) in self.demand.overwritten:

@@ -79,6 +79,13 @@ def merge_reshapes(outer: UOp, inner: UOp) -> UOp:
     return source if same else outer.replace(src=(source, *outer.src[1:]))
 
 
+def merge_permutes(outer: UOp, inner: UOp) -> UOp:
+    """One order of axes instead of two, none where it is that of before."""
+    order = tuple(inner.marg[axis] for axis in outer.marg)
+    in_place = order == tuple(range(len(order)))
+    return inner.src[0] if in_place else outer.replace(src=inner.src, arg=order)
+
+
 def drop_contiguous(contiguous: UOp, source: UOp) -> UOp | None:
     """What is dense in memory already needs no copy."""
     return source if contiguous.arg is None and is_dense_memory(source) else None
@@ -247,6 +254,7 @@ pm_cleanup = PatternMatcher(
             ),
             merge_reshapes,
         ),
+        (UPat(Ops.PERMUTE, src=(UPat(Ops.PERMUTE, name="inner"),), name="outer"), merge_permutes),
         (
             UPat(
                 (*GroupOp.Unary, Ops.CAST, Ops.BITCAST),

@@ -219,7 +219,7 @@ class Replacement:
         if u.op in READY_OPS:
             return u
         memory = self.build.memories.get(u)
-        if memory is None or not self._is_computed(memory):
+        if memory is None or u in self.build.lent or not self._is_computed(memory):
             return None
         if u.op is Ops.ASSIGN:
             return self._of_assign(u, memory)

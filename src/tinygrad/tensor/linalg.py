@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygrad.dtype import DTypeLike, dtypes, least_upper_dtype, sum_acc_dtype, to_dtype
-from tinygrad.helpers import argfix
+from tinygrad.helpers import IMAGE, argfix
 from tinygrad.tensor.core import TensorCore
 
 
@@ -32,6 +32,8 @@ class LinalgMixin(TensorCore):
         contract = max(w.ndim - 2, 0)
         if self.shape[-1] != w.shape[contract]:
             raise RuntimeError(f"cannot dot {self.shape} and {w.shape}: the inner lengths differ")
+        if IMAGE:
+            return self.image_dot(w, dtype)
         # (..., n, 1, k) * (..., 1, m, k), without the axes that vectors do not have
         rows = self if self.ndim == 1 or w.ndim == 1 else self.unsqueeze(-2)
         columns = w if w.ndim == 1 else w.transpose(-1, -2)

@@ -14,8 +14,8 @@ from tinygrad.dtype import (
     to_dtype,
 )
 from tinygrad.gradient import stored_once
-from tinygrad.helpers import IMAGE, WINO, ceildiv, make_tuple, prod
-from tinygrad.tensor import winograd
+from tinygrad.helpers import IMAGE, WINO, Context, ceildiv, make_tuple, prod
+from tinygrad.tensor import texels, winograd
 from tinygrad.tensor.core import TensorCore
 
 
@@ -215,8 +215,6 @@ class NetworkMixin(TensorCore):
         >>> x.conv2d(weight, padding=1, stride=2).shape
         (1, 1, 2, 2)
         """
-        if IMAGE:
-            return self.image_conv2d(weight, bias, groups, stride, dilation, padding, dtype)
         out_channels, per_group, *kernel = weight.shape
         n = len(kernel)
         if self.ndim != weight.ndim or groups * per_group != self.shape[1] or out_channels % groups:
@@ -226,6 +224,8 @@ class NetworkMixin(TensorCore):
             )
         if bias is not None and tuple(bias.shape) != (out_channels,):
             raise RuntimeError(f"bias has shape {bias.shape}, expected ({out_channels},)")
+        if IMAGE:
+            return self.image_conv2d(weight, bias, groups, stride, dilation, padding, dtype)
         padded = self._pad_windows(self._padding_pairs(padding, n))
         if WINO and winograd.applies(kernel, stride, dilation):
             result = winograd.convolve(padded, weight, groups, dtype)
@@ -307,24 +307,29 @@ class NetworkMixin(TensorCore):
         padding=0,
         dtype=None,
     ) -> Self:
-        """`conv2d` for devices that read images; the same values.
+        """`conv2d` in the layout of images (`tensor.texels`): four channels together. The same values.
 
-        >>> x, weight = Tensor.ones(1, 1, 3, 3), Tensor.ones(1, 1, 2, 2)
-        >>> x.image_conv2d(weight).tolist()
-        [[[[4.0, 4.0], [4.0, 4.0]]]]
+        >>> Tensor.ones(1, 3, 4, 4).image_conv2d(Tensor.ones(2, 3, 3, 3)).tolist()[0][1]
+        [[27.0, 27.0], [27.0, 27.0]]
         """
         n = weight.ndim - 2
-        padded = self._pad_windows(self._padding_pairs(padding, n))
-        result = padded._convolve(weight, groups, stride, dilation, dtype)
+        pairs = self._padding_pairs(padding, n)
+        sizes = (*self.shape, *weight.shape)
+        if n == 2 and all(isinstance(size, int) and size > 0 for size in sizes):
+            return texels.convolve(self, weight, bias, groups, stride, dilation, pairs, dtype)
+        result = self._pad_windows(pairs)._convolve(weight, groups, stride, dilation, dtype)
         return result if bias is None else result.add(bias.reshape(1, -1, *(1,) * n))
 
     def image_dot(self, w: Self, dtype: DTypeLike | None = None) -> Self:
-        """`dot` for devices that read images; the same values.
+        """`dot` in the layout of images (`tensor.texels`); the same values.
 
         >>> Tensor([[1, 2], [3, 4]]).image_dot(Tensor([[1], [10]])).tolist()
         [[21], [43]]
         """
-        return self.dot(w, dtype)
+        if texels.multiplies(self, w):
+            return texels.multiply(self, w, dtype)
+        with Context(IMAGE=0):
+            return self.dot(w, dtype)
 
     # ---- normalization
 
