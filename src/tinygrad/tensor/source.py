@@ -126,6 +126,15 @@ _ADDED_DTYPES = {
 }  # fmt: skip
 
 
+def from_bytes(data: bytearray, dtype: DType) -> UOp:
+    """The elements of `dtype` that lie in the bytes. Raises ValueError for a part of one."""
+    if len(data) % dtype.itemsize:
+        raise ValueError(
+            f"{len(data)} bytes are no whole number of {dtype}, {dtype.itemsize} bytes each"
+        )
+    return stored(data, (len(data) // dtype.itemsize,), dtype)
+
+
 def array_dtype(array) -> DType:
     """The dtype of a NumPy array. Raises TypeError for kinds that tensors do not have."""
     added = _ADDED_DTYPES.get(array.dtype.name)
@@ -227,8 +236,7 @@ def to_node(data: Any, dtype: DType | None, device, unique: bool) -> UOp:
             return UOp.unique_const(kind, dtypes.as_const(data, kind), device)
         return UOp.const(kind, dtypes.as_const(data, kind), device, ())
     if isinstance(data, (bytes, bytearray)):
-        raw = stored(bytearray(data), (len(data),), dtypes.uint8)
-        return raw if dtype in (None, dtypes.uint8) else raw.bitcast(dtype)
+        return from_bytes(bytearray(data), dtype or dtypes.uint8)
     if isinstance(data, (list, tuple)):
         return from_sequence(data, dtype)
     if isinstance(data, pathlib.Path):
