@@ -470,7 +470,7 @@ def nested_reads(places: list[UOp]) -> int:
     depth: dict[UOp, int] = {}
     for read in places:
         position = read.src[1]
-        inner = ()
+        inner: list[UOp] = []
         if position.op_in_backward_slice_with_self(Ops.INDEX):
             inner = [u for u in position.toposort() if u in depth]
         depth[read] = 1 + max((depth[u] for u in inner), default=0)

@@ -52,7 +52,9 @@ def convolve(x, weight, bias, groups: int, stride, dilation, pairs, dtype):
     x = _through_image(x.permute(0, 2, 3, 1), batch * height).permute(0, 3, 1, 2)
 
     w = weight.reshape(groups, per_out, per_group, *kernel)
-    w = _grown(w, (full_groups, full_out, full_in)).reshape(total // _TEXEL, _TEXEL, full_in, *kernel)
+    w = _grown(w, (full_groups, full_out, full_in)).reshape(
+        total // _TEXEL, _TEXEL, full_in, *kernel
+    )
     w = _through_image(w.permute(0, 3, 4, 2, 1), total // _TEXEL).permute(0, 4, 3, 1, 2)
 
     windows = x._pad_windows(pairs)._windows(tuple(kernel), stride, dilation)
@@ -84,7 +86,9 @@ def multiply(x, w, dtype):
     for size in before:
         count *= size
     tall = x.reshape(count, rows, inner).permute(0, 2, 1).reshape(1, count * inner, rows, 1)
-    kernels = w.reshape(count, inner, columns).permute(0, 2, 1).reshape(count * columns, inner, 1, 1)
+    kernels = (
+        w.reshape(count, inner, columns).permute(0, 2, 1).reshape(count * columns, inner, 1, 1)
+    )
     result = convolve(tall, kernels, None, count, 1, 1, ((0, 0), (0, 0)), dtype)
     return result.reshape(count, columns, rows).permute(0, 2, 1).reshape(*before, rows, columns)
 
