@@ -17,7 +17,7 @@ from tinygrad.codegen.opt.access import Access, accesses_of
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.codegen.opt.ranges import axis_type, const_size
 from tinygrad.dtype import dtypes
-from tinygrad.helpers import ceildiv
+from tinygrad.helpers import USE_TC, ceildiv
 from tinygrad.uop.ops import AxisType, GroupOp, Ops, UOp
 
 # a multiply-add's latency in issue slots, and the slots to sum a vector's lanes up
@@ -31,6 +31,8 @@ _LONGEST_SPELLED_OUT = 8
 _MOST_SPELLED_OUT = 64
 _MOST_ROWS = 16
 _MOST_VECTORS = 4
+# TC=0: matrix products are made of blocks of this size either way, whatever the registers hold
+_PLAIN_TILE = 4
 # what one more body (tails have bodies of their own) may save: below this it costs more in code than it gains
 _WORTH_A_BODY = 0.015
 # a set-associative first-level cache keeps this many rows apart whose distance is a multiple of its way size
@@ -333,6 +335,8 @@ def _lane_choices(size: int, width: int) -> list[int]:
 def _best_tile(v: KernelView, lane_axis: UOp, row_axis: UOp | None) -> Tile | None:
     size_lanes = _size(lane_axis)
     size_rows = _size(row_axis) if row_axis is not None else 1
+    if not USE_TC:
+        return Tile(1.0, min(size_rows, _PLAIN_TILE), min(size_lanes, _PLAIN_TILE))
     most_rows = min(size_rows, _rows_allowed(v, row_axis)) if row_axis is not None else 1
     pick = max(a.stride(lane_axis) or 0 for a in v.body)
     best: tuple[tuple, Tile] | None = None
