@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from tinygrad.device import Buffer
 from tinygrad.dtype import DType
 from tinygrad.engine import sharing
+from tinygrad.engine.effects import Effects
 from tinygrad.engine.graph import (
     apply_graph_to_jit,
     get_input_replace,
@@ -58,12 +59,12 @@ class CapturedJit(Generic[ReturnType]):
         self.surroundings: list[weakref.ref] = []
         self.surroundings_nodes: list[UOp] = []
         self.surroundings_memory: list[set[Buffer]] = []
-        self.surroundings_alive = 0
         # memory that is read, by kernels or as results, and values that Python saw
         self.used: set[Buffer] = set()
         self.used_nodes: set[UOp] = set()
         self.seen_values: list[tuple[Buffer, bytes]] = []
         self.frozen: list[Any] = []
+        self.effects = Effects()
         self.splits = sharing.splits()
         if self.input_count < 0:
             self.input_count = len(self.expected_names)

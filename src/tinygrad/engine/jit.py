@@ -20,11 +20,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from tinygrad._core.guard import is_same, unmoved
+from tinygrad._core.guard import is_same
 from tinygrad.device import Buffer
 from tinygrad.dtype import DType
-from tinygrad.engine import sharing
 from tinygrad.engine.captured import CapturedJit, split_once
+from tinygrad.engine.effects import Before, find_effects
 from tinygrad.engine.graph import (
     GraphException,
     GraphRunner,
@@ -40,6 +40,7 @@ from tinygrad.engine.jit_args import (
     CallInputs,
     JitError,
     Outputs,
+    bases_of,
     explain_mismatch,
     gather_inputs,
     is_pending,
@@ -54,6 +55,7 @@ from tinygrad.engine.realize import (
     capturing,
     current_capture,
 )
+from tinygrad.engine.surroundings import surroundings_changed
 from tinygrad.engine.watch import Observer, Watch
 from tinygrad.engine.watch_values import Snapshots
 from tinygrad.helpers import BEAM, DEBUG, JIT, NO_MEMORY_PLANNER, Context, getenv
@@ -89,11 +91,25 @@ def _live_tensors() -> list[Any]:
     return live_tensors()
 
 
+def _recording_tensors():
+    """A context that gives the list of the tensors that this thread makes inside."""
+    from tinygrad.tensor.core import recording_tensors
+
+    return recording_tensors()
+
+
 def _keep_values_of(written: set[Buffer]) -> None:
     """Whatever is yet to be computed from buffers that are about to be written keeps its value."""
     from tinygrad.tensor.memory import keep_values_of
 
     keep_values_of(written)
+
+
+def _lose(tensor: Any) -> None:
+    """A tensor of the captured call that a replay does not compute can't be used any more."""
+    from tinygrad.tensor.lost import lose
+
+    lose(tensor)
 
 
 def _written_here(node: UOp) -> bool:
@@ -144,10 +160,10 @@ class TinyJit(Generic[ReturnType]):
         self._stale = False
         self._misses = 0
         # tensors that are there when a capture begins; those without memory, and those of them that were read since
-        self._held: list[Any] = []
+        self._before = Before()
+        self._made: list[weakref.ref] = []
         self._pending: list[Any] = []
         self._read_pending: list[Any] = []
-        self._known: dict[int, UOp] = {}
         self._is_method = False
         self.capture_thread = 0
         # one call at a time: a capture has one set of buffers
@@ -167,7 +183,7 @@ class TinyJit(Generic[ReturnType]):
 
     def __get__(self, obj, objtype=None):
         """As a method: each instance has captures of its own."""
-        if obj is None:
+        if obj is None or isinstance(self.fxn, staticmethod):
             return self
         mine: Any = self._instances.get(id(obj))
         if mine is None:
@@ -258,8 +274,11 @@ class TinyJit(Generic[ReturnType]):
 
     def adopt(self, *tensors: Any) -> None:
         """Counts tensors as such that were there before the capture began."""
-        self._held += tensors
-        self._known.update((id(t), t.uop) for t in tensors)
+        self._before.add(tensors)
+
+    def note_backward(self, tensor: Any) -> None:
+        """Notes that a tensor is about to get a gradient."""
+        self._before.note_backward(tensor)
 
     def note_schedule(self, roots: list[UOp]) -> None:
         """Notes which tensors that were there before, and are yet to be computed, are part of what is computed now."""
@@ -271,7 +290,7 @@ class TinyJit(Generic[ReturnType]):
 
     def made_before(self, tensor: Any) -> bool:
         """Whether a tensor was what it is when the capture began."""
-        return self._known.get(id(tensor)) is tensor.uop
+        return self._before.nodes.get(id(tensor)) is tensor.uop
 
     # calling
 
@@ -355,8 +374,10 @@ class TinyJit(Generic[ReturnType]):
             return None
         if call.fixed != self.captured.fixed:
             return "a constant argument"
+        if (effect := self.captured.effects.changed()) is not None:
+            return effect
         return self._changed_argument(self.captured, call) or (
-            "a tensor that it uses" if self._surroundings_changed(self.captured) else None
+            "a tensor that it uses" if surroundings_changed(self.captured) else None
         )
 
     def _warn_once(self, key: int | str, text: str) -> None:
@@ -400,9 +421,8 @@ class TinyJit(Generic[ReturnType]):
     def _capture(self, call: CallInputs, args: tuple, kwargs: dict[str, Any]) -> ReturnType:
         self._realize_surroundings()
         # held, so that those that the function drops are known to it, too
-        self._held = _live_tensors()
-        self._known = before = {id(t): t.uop for t in self._held}
-        self._pending = [t for t in self._held if is_pending(t.uop)]
+        self._before = Before(_live_tensors())
+        self._pending = [t for t in self._before.tensors if is_pending(t.uop)]
         self._read_pending = []
         self._items, self._stand_ins = [], weakref.WeakKeyDictionary()
         self._filled_first = weakref.WeakKeyDictionary()
@@ -413,9 +433,13 @@ class TinyJit(Generic[ReturnType]):
             assert self.fxn is not None
             # what is pruned is computed once and read in every call: it shares no memory with what comes later
             apart = int(self.prune or NO_MEMORY_PLANNER.value)
-            with Context(BEAM=getenv("JITBEAM", BEAM.value), NO_MEMORY_PLANNER=apart):
+            beam = getenv("JITBEAM", BEAM.value)
+            with (
+                Context(BEAM=beam, NO_MEMORY_PLANNER=apart),
+                _recording_tensors() as self._made,
+            ):
                 ret = self.fxn(*args, **kwargs)
-                self._realize_effects(ret, before)
+                self._realize_effects(ret, self._before.nodes)
         except BaseException:
             self._forget_run()
             raise
@@ -427,7 +451,7 @@ class TinyJit(Generic[ReturnType]):
             self._forget_run()
 
     def _forget_run(self) -> None:
-        self._items, self._optional, self._held, self._known = [], [], [], {}
+        self._items, self._optional, self._before, self._made = [], [], Before(), []
         self._pending, self._read_pending = [], []
         self._inputs, self._seen_values = [], []
 
@@ -480,7 +504,13 @@ class TinyJit(Generic[ReturnType]):
             print(
                 f"jit of {self._title()}: {len(unused)} of {len(call.buffers)} input buffers are not used"
             )
-        outputs = Outputs(ret, call, set(self._known))
+        results = tensors_in(ret)
+        touched = {b.base for item in items for b in item.bufs if b is not None}
+        touched |= {b.base for b in call.buffers}
+        effects, grads = find_effects(
+            self._before, self._made, results, touched, self._read_pending, call.tensors
+        )
+        outputs = Outputs((ret, grads), call, set(self._before.nodes))
         used = {b.base for item in items for b in item.bufs if b is not None}
         used |= outputs.memory() | {b.base for b, _ in self._seen_values}
         own = self._surroundings(used - {b.base for b in inputs}, call)
@@ -498,11 +528,11 @@ class TinyJit(Generic[ReturnType]):
         )
         made.surroundings = [weakref.ref(t) for t in own]
         made.surroundings_nodes = [t.uop for t in own]
-        made.surroundings_memory = [_bases_of(t.uop) for t in own]
-        made.surroundings_alive = len(own)
+        made.surroundings_memory = [bases_of(t.uop) for t in own]
         made.used, made.seen_values = used, self._seen_values
-        made.used_nodes = {self._known[id(t)] for t in self._read_pending}
+        made.used_nodes = {self._before.nodes[id(t)] for t in self._read_pending}
         # drop-in: tensors in a list stay those of the capture
+        made.effects = effects
         made.frozen = [v for _, v in call.plain if isinstance(v, list) and tensors_in(v)]
         if self.optimize:
             made.replan_buffers_memory_layout()
@@ -566,10 +596,10 @@ class TinyJit(Generic[ReturnType]):
         given = {id(t) for t in call.tensors}
         read = {id(t) for t in self._read_pending}
         found = []
-        for t in self._held:
-            if id(t) in given or (id(t) not in read and is_pending(self._known[id(t)])):
+        for t in self._before.tensors:
+            if id(t) in given or (id(t) not in read and is_pending(self._before.nodes[id(t)])):
                 continue
-            if not used.isdisjoint(_bases_of(t.uop)):
+            if not used.isdisjoint(bases_of(t.uop)):
                 found.append(t)
         return found
 
@@ -578,7 +608,11 @@ class TinyJit(Generic[ReturnType]):
     @staticmethod
     def _replay(captured: CapturedJit, call: CallInputs) -> Any:
         captured(call.buffers, call.var_vals)
-        return captured.outputs.rebuild(call) if captured.outputs is not None else captured.ret
+        if captured.outputs is None:
+            return captured.ret
+        ret, grads = captured.outputs.rebuild(call)
+        captured.effects.redo(grads, _lose)
+        return ret
 
     @staticmethod
     def _require_fitting(captured: CapturedJit, call: CallInputs) -> None:
@@ -588,35 +622,6 @@ class TinyJit(Generic[ReturnType]):
             raise JitError(
                 explain_mismatch(captured.expected_names, forms, call) or "args mismatch in JIT"
             )
-
-    @staticmethod
-    def _surroundings_changed(captured: CapturedJit) -> bool:
-        """Realizes what was assigned since; whether a tensor that is used has other memory, or shows it in another way."""
-        refs, nodes, memory = (
-            captured.surroundings,
-            captured.surroundings_nodes,
-            captured.surroundings_memory,
-        )
-        if captured.splits == sharing.splits() and unmoved(refs, nodes):
-            return _seen_values_changed(captured)
-        alive = [(place, t) for place, ref in enumerate(refs) if (t := ref()) is not None]
-        if len(alive) != captured.surroundings_alive:
-            captured.surroundings_alive = len(alive)
-            # memory that no tensor knows any more: the function uses another tensor by now
-            known = {b for place, _ in alive for b in memory[place]}
-            if any(not known.issuperset(bases & captured.used) for bases in memory):
-                return True
-        stale = [(place, t) for place, t in alive if t.uop is not nodes[place]]
-        if stale:
-            stale[0][1].realize(*[t for _, t in stale[1:]])
-        if captured.splits != sharing.splits():
-            captured.splits, stale = sharing.splits(), alive
-        for place, t in stale:
-            same_view = _view_of(t.uop) is _view_of(nodes[place])
-            if not same_view or _bases_of(t.uop) != memory[place]:
-                return True
-            nodes[place] = t.uop
-        return _seen_values_changed(captured)
 
     def _changed_argument(self, captured: CapturedJit, call: CallInputs) -> str | None:
         """The name of an argument, no tensor, that is not what it was. What stays frozen all the same is warned about."""
@@ -638,24 +643,3 @@ class TinyJit(Generic[ReturnType]):
                 f"which the captured kernels keep using; {remedy}",
             )
         return None
-
-
-def _seen_values_changed(captured: CapturedJit) -> bool:
-    """Whether values that Python read in the capture are others by now."""
-    return any(bytes(buf.as_buffer()) != values for buf, values in captured.seen_values)
-
-
-def _view_of(node: UOp) -> UOp:
-    """A node without reshapes of reshapes, and without those of a whole buffer."""
-    while node.op is Ops.RESHAPE:
-        node = node.src[0]
-    return node
-
-
-def _bases_of(node: UOp) -> set[Buffer]:
-    """The memory a node looks into."""
-    found: set[Buffer] = set()
-    for u in (node.base,) if node.base.op is Ops.BUFFER else node.toposort():
-        if u.op is Ops.BUFFER and (held := u.realized) is not None:
-            found.update(b.base for b in getattr(held, "bufs", [held]))
-    return found

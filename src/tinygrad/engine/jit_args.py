@@ -196,6 +196,15 @@ def memory_of(node: UOp) -> frozenset[Buffer]:
     return frozenset(b.base for h in held for b in getattr(h, "bufs", [h]))
 
 
+def bases_of(node: UOp) -> set[Buffer]:
+    """The memory a node looks into."""
+    found: set[Buffer] = set()
+    for u in (node.base,) if node.base.op is Ops.BUFFER else node.toposort():
+        if u.op is Ops.BUFFER and (held := u.realized) is not None:
+            found.update(b.base for b in getattr(held, "bufs", [held]))
+    return found
+
+
 def is_pending(node: UOp) -> bool:
     """Whether a node is yet to be computed: neither memory nor a constant."""
     return node.base.op not in (Ops.BUFFER, Ops.CONST) and not memory_of(node)

@@ -423,10 +423,13 @@ class Observer:
 
 
 def _is_interruption(frame: types.FrameType | None) -> bool:
-    """Whether a frame belongs to something that the collector of garbage called in between."""
+    """Whether a frame belongs to what the collector of garbage, or an import, called in between."""
     hooks = {getattr(f, "__code__", None) for f in gc.callbacks}
     while frame is not None:
-        if frame.f_code.co_name == "__del__" or frame.f_code in hooks:
+        code = frame.f_code
+        if code.co_name == "__del__" or code in hooks:
+            return True
+        if code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
     return False

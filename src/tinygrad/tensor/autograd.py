@@ -83,6 +83,8 @@ class AutogradMixin(TensorCore):
         >>> w.grad.tolist()
         [3.0]
         """
+        from tinygrad.engine.realize import current_capture
+
         history = writes.History(self.uop.toposort())
         wanting: list[Any] = [
             t for t in live_tensors() if t.requires_grad is True and history.states(t)
@@ -97,5 +99,7 @@ class AutogradMixin(TensorCore):
         ):
             if grad.shape != t.shape:
                 raise AssertionError(f"gradient of shape {grad.shape} for a tensor of {t.shape}")
+            if (capture := current_capture()) is not None:
+                capture.note_backward(t)
             t.grad = grad if t.grad is None else t.grad + grad
         return self

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from tinygrad._core.guard import bind_node_slot, not_memory
@@ -40,6 +41,9 @@ class _Origin:
 
 # tensor -> its origin, if it is a view or has views
 _origins: dict[int, _Origin] = {}
+
+# thread -> the tensors that it makes, while somebody wants to know
+_recorders: dict[int, list[weakref.ref]] = {}
 
 # held while tensors are moved onto other nodes, and while a node is built and its tensor is not known yet
 graph_lock = threading.RLock()
@@ -69,6 +73,28 @@ def live_tensors() -> list[TensorCore]:
     """All tensors that exist now, oldest first."""
     found = [ref() for ref in list(_live.values())]
     return [t for t in found if t is not None]
+
+
+@contextmanager
+def recording_tensors() -> Iterator[list[weakref.ref]]:
+    """Gives a list to which every tensor is added that this thread makes inside."""
+    here = threading.get_ident()
+    outer = _recorders.get(here)
+    made = _recorders[here] = []
+    try:
+        yield made
+    finally:
+        if outer is None:
+            del _recorders[here]
+        else:
+            outer += made
+            _recorders[here] = outer
+
+
+def _register(tensor: TensorCore) -> None:
+    _live[id(tensor)] = ref = weakref.ref(tensor)
+    if _recorders and (made := _recorders.get(threading.get_ident())) is not None:
+        made.append(ref)
 
 
 def nodes_without_memory() -> list[UOp]:
@@ -190,7 +216,7 @@ class TensorCore(OpMixin, Lender, TensorMethods):
         self.requires_grad: bool | None = requires_grad
         self.grad: Self | None = None
         self.uop: UOp = node
-        _live[id(self)] = weakref.ref(self)
+        _register(self)
 
     @staticmethod
     def _place(node: UOp, device: str | tuple[str, ...]) -> UOp:
@@ -215,7 +241,7 @@ class TensorCore(OpMixin, Lender, TensorMethods):
         made.uop = node
         made.requires_grad = requires_grad
         made.grad = None
-        _live[id(made)] = weakref.ref(made)
+        _register(made)
         return made
 
     def __reduce__(self):

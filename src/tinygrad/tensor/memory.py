@@ -26,6 +26,7 @@ from tinygrad.tensor.core import (
     replace_nodes,
 )
 from tinygrad.tensor.creation import checked_shape, is_blank
+from tinygrad.tensor.lost import refuse_lost
 from tinygrad.uop.ops import GroupOp, Ops, UOp
 
 if TYPE_CHECKING:
@@ -190,6 +191,7 @@ class MemoryMixin(TensorCore):
         from tinygrad.engine.schedule import complete_create_schedule_with_vars
 
         with graph_lock:
+            refuse_lost([t.uop for t in (self, *lst)])
             roots = keep_old_values([t.uop for t in (self, *lst)])
             if (capture := current_capture()) is not None:
                 capture.note_schedule(roots)
@@ -458,6 +460,7 @@ class MemoryMixin(TensorCore):
 
         # several devices: all of it on the first; a file: in memory, where views can be computed
         here = self if isinstance(self.device, str) else self.to(self.device[0])
+        refuse_lost([here.uop])
         here = here.to(None) if is_storage(here.device) else here
         if here.requires_grad and not here.uop.is_realized:
             # a tensor that is only read stays what it is computed from: backward() may follow
