@@ -668,3 +668,19 @@ def test_constants_that_are_empty_tuples():
         warnings.simplefilter("error")
         for i in range(3):
             assert step(Tensor([float(i)]).realize()).tolist() == [float(i)]
+
+
+def test_counting_calls_is_no_dependence():
+    calls, counter, listed = 0, Layer(0), [0]
+    counter.n = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        counter.n += 1
+        listed[0] += 1
+        return (x + 1).realize()
+
+    jitted = TinyJit(f)
+    check(jitted, lambda k: jitted(real(float(k))).item(), [k + 1.0 for k in range(6)], 1)
+    assert (calls, counter.n, listed) == (2, 2, [2])

@@ -11,6 +11,7 @@ What is found is never too little for names that are written in the code; a chai
 from __future__ import annotations
 
 import dis
+import fnmatch
 import functools
 import types
 from dataclasses import dataclass, field
@@ -99,14 +100,37 @@ class _Scan:
         self.straight = True
 
     def run(self) -> CodeReads:
-        for ins in dis.get_instructions(self.code):
-            if ins.opname in _SILENT:
+        every = [ins for ins in dis.get_instructions(self.code) if ins.opname not in _SILENT]
+        skipped = 0
+        for place, ins in enumerate(every):
+            if place < skipped:
                 continue
             if "JUMP" in ins.opname or ins.opname == "FOR_ITER" or ins.is_jump_target:
                 self.straight = False
+            if ins.opname == "COPY" and ins.arg == 1:
+                continue
+            if self.subscript is not None and _counts_an_item(every[place : place + 8]):
+                self.subscript, skipped = None, place + 8
+                continue
+            if ins.opname == "BINARY_OP" and self._only_counts(every[place : place + 4]):
+                self.subscript = None
             self._step(ins.opname, ins.argval)
         self._use()
         return self.found
+
+    def _only_counts(self, following: list[dis.Instruction]) -> bool:
+        """Whether what was loaded goes back, changed by a constant, to where it was: `n += 1`. That alone decides nothing."""
+        if self.subscript is None or not following[0].argrepr.endswith("="):
+            return False
+        store = next((ins for ins in following[1:] if ins.opname != "SWAP"), None)
+        chains = self.subscript[0]
+        if store is None or len(chains) != 1:
+            return False
+        chain = chains[0]
+        if store.opname == "STORE_ATTR":
+            return bool(chain.steps) and chain.steps[-1] == (".", store.argval)
+        stores = ("STORE_DEREF", "STORE_GLOBAL")
+        return store.opname in stores and not chain.steps and chain.name == store.argval
 
     def _step(self, op: str, argument: Any) -> None:
         subscript, self.subscript = self.subscript, None
@@ -163,6 +187,29 @@ class _Scan:
     def _use(self) -> None:
         self._note(self.top)
         self.top = ()
+
+
+# `calls[0] += 1`, after the container and the key
+_ITEM_COUNT = (
+    "COPY",
+    "COPY",
+    "BINARY_*",
+    "LOAD_CONST",
+    "BINARY_OP",
+    "SWAP",
+    "SWAP",
+    "STORE_SUBSCR",
+)
+
+
+def _counts_an_item(following: list[dis.Instruction]) -> bool:
+    """As `_only_counts`, for an item of a container."""
+    names = [ins.opname for ins in following]
+    return (
+        len(names) == len(_ITEM_COUNT)
+        and all(fnmatch.fnmatch(name, kind) for name, kind in zip(names, _ITEM_COUNT))
+        and following[4].argrepr.endswith("=")
+    )
 
 
 @functools.lru_cache(maxsize=4096)
