@@ -86,14 +86,19 @@ def test_constant_that_was_assigned_to():
     assert (w.grad.tolist(), w.tolist()) == ([4.0, 4.0], [5.0, 6.0])
 
 
-def test_values_that_were_never_in_memory():
-    w = Tensor.full((2,), 2.0).contiguous()
+@pytest.mark.parametrize(
+    "make", [lambda: Tensor.full((2,), 2.0).contiguous(), lambda: Tensor([2.0, 2.0]) + 0]
+)
+@pytest.mark.parametrize("read_first", [True, False])
+def test_values_that_were_yet_to_be_computed(make, read_first):
+    w = make()
     w.requires_grad = True
     loss = (w * w).sum()
     w.assign(w * 10).realize()
-    assert loss.item() == 8.0
-    with pytest.raises(RuntimeError, match="Call backward\\(\\) before assign"):
-        loss.backward()
+    if read_first:
+        assert loss.item() == 8.0
+    loss.backward()
+    assert (w.grad.tolist(), w.tolist()) == ([4.0, 4.0], [20.0, 20.0])
 
 
 def test_sharded():
@@ -176,3 +181,13 @@ def test_captured_micro_batches():
 
     eager, captured = run(False), run(True)
     assert captured[0] == pytest.approx(eager[0]) and captured[1] == pytest.approx(eager[1])
+
+
+def test_values_that_were_never_in_memory():
+    w = weight(2.0)
+    w.assign(w + 1)
+    loss = (w * w).sum()
+    w.assign(w * 10).realize()
+    assert (loss.item(), w.tolist()) == (9.0, [30.0])
+    with pytest.raises(RuntimeError, match="Call backward\\(\\) before assign"):
+        loss.backward()

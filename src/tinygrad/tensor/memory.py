@@ -204,7 +204,9 @@ class MemoryMixin(TensorCore):
 
             changes, items, var_vals = complete_create_schedule_with_vars(together, visible)
             _separate_owners(changes)
+            held = writes.follow(changes)
             replace_nodes(changes, name="Apply Schedule Map")
+            del held
             return items, var_vals
 
     def schedule(self, *lst: Self) -> list[ExecItem]:
@@ -304,9 +306,7 @@ class MemoryMixin(TensorCore):
         # a constant has no memory that another tensor could see: the value gets memory of its own
         with graph_lock:
             if self.uop.base.op is Ops.CONST and not writes.give_constant_memory(self):
-                if self.requires_grad:
-                    before = writes.constants_before.get(self) or []
-                    writes.constants_before.put(self, [*before, self.uop])
+                writes.remember(self)
                 self.uop = value.uop.contiguous()
                 forget_origin(self)
                 return self

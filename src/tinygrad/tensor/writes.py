@@ -195,6 +195,7 @@ def _move_to_memory(target: TensorCore, state: UOp, filled: bool) -> None:
         seen, below = split(tensor.uop)
         mine = tensor is target or (origin is not None and origin_of(tensor) is origin)
         if mine and below is state:
+            remember(tensor)
             tensor.uop = _on(seen, home)
 
 
@@ -257,7 +258,7 @@ class History:
     def states(self, tensor: TensorCore) -> list[UOp]:
         """The nodes of the graph that are what the tensor shows, or were; the newest first."""
         found: dict[UOp, None] = {}
-        for node in (tensor.uop, *reversed(constants_before.get(tensor) or ())):
+        for node in (tensor.uop, *reversed(_alive(_earlier.get(tensor)))):
             found.update(dict.fromkeys(self._states_of(node)))
         return list(found)
 
@@ -294,8 +295,34 @@ class _Notes(Generic[T]):
         self.found[number] = (weakref.ref(tensor, lambda _: self.found.pop(number, None)), note)
 
 
-# what tensors that want a gradient were before they were assigned to, where that was a constant
-constants_before: _Notes[list[UOp]] = _Notes()
+# what tensors that want a gradient were before they were given memory to be written
+_earlier: _Notes[list[weakref.ref[UOp]]] = _Notes()
+
+
+def _alive(references: list[weakref.ref[UOp]] | None) -> list[UOp]:
+    return [u for ref in references or () if (u := ref()) is not None]
+
+
+def remember(tensor: TensorCore) -> None:
+    """Notes what a tensor is, before it becomes something else: graphs that were built from it may be differentiated yet."""
+    if tensor.requires_grad:
+        known = _alive(_earlier.get(tensor))
+        _earlier.put(tensor, [weakref.ref(u) for u in (*known, tensor.uop)])
+
+
+def follow(changes: dict[UOp, UOp]) -> list[UOp]:
+    """Keeps what was noted true when nodes are exchanged in all graphs. Gives the new nodes, to be held meanwhile."""
+    held: list[UOp] = []
+    for number, (ref, noted) in list(_earlier.found.items()):
+        nodes = [u.substitute(changes) for u in _alive(noted)]
+        held += nodes
+        if nodes:
+            _earlier.found[number] = (ref, [weakref.ref(u) for u in nodes])
+        else:
+            del _earlier.found[number]
+    return held
+
+
 # tensors that were computed because memory below them was overwritten, not because anybody asked
 computed_early: _Notes[bool] = _Notes()
 
