@@ -259,6 +259,34 @@ def test_a_schedule_that_fails_is_finished_later(monkeypatch, error, count):
     np.testing.assert_array_equal(x.numpy(), X * 3)
 
 
+def test_a_line_that_cannot_be_printed_runs_nothing_twice(monkeypatch):
+    x = Tensor(X).contiguous().realize()
+    x.assign(x * 3)
+
+    def broken(*args):
+        raise BrokenPipeError
+
+    with monkeypatch.context() as patch, Context(DEBUG=2):
+        patch.setattr(realize, "print_item", broken)
+        with pytest.raises(BrokenPipeError):
+            x.realize()
+    np.testing.assert_array_equal(x.numpy(), X * 3)
+
+
+def test_a_capture_holds_nothing_of_what_is_finished_in_it(monkeypatch):
+    x = Tensor(X).contiguous().realize()
+    jit, count = TinyJit(lambda t: (t + 1).realize()), Tensor([0.0]).realize()
+    assert jit(count).item() == 1
+    x.assign(x * 3)
+    with monkeypatch.context() as patch:
+        FailingRun(patch, 0, MemoryError)
+        with pytest.raises(MemoryError):
+            x.realize()
+    for _ in range(3):
+        assert jit(count).item() == 1
+    np.testing.assert_array_equal(x.numpy(), X * 3)
+
+
 def test_what_fails_twice_is_lost_and_says_so(monkeypatch):
     x = Tensor(X).contiguous().realize()
     first, second = (x + 1).contiguous(), (x + 2).contiguous()

@@ -63,6 +63,11 @@ def leave(items: Iterable[ExecItem], var_vals: Values) -> None:
         _left.append((items, var_vals))
 
 
+def is_any_left() -> bool:
+    """Whether there are steps that have not run."""
+    return bool(_left)
+
+
 def finish(run: Callable[[list[ExecItem], Values], None]) -> None:
     """Runs what is left of earlier schedules; what fails again is lost."""
     while _left:

@@ -410,6 +410,7 @@ class ExecItem:
     metadata: tuple[Metadata, ...] = field(default=())
     fixedvars: dict[str, int] = field(default_factory=dict)
     prg: Runner | None = None
+    launched: bool = field(default=False, repr=False, compare=False)
 
     def lower(self) -> ExecItem:
         """Gives the item its runner and returns it. An error says for which kernel."""
@@ -460,6 +461,7 @@ class ExecItem:
             )
         else:
             took = self.prg(bufs, var_vals, wait=timed)
+        self.launched = True
         if do_update_stats:
             self._count(bufs, var_vals, took, jit)
         return took
@@ -505,9 +507,19 @@ def run_schedule(
             while pending:
                 between.check()
                 item = pending[0].lower()
+                item.launched = False
                 launch = partial(_run_step, item, var_vals, do_update_stats)
                 interrupted.run_step(item, launch)
                 pending.popleft()
     except BaseException:
+        if pending and pending[0].launched:  # and then what is printed about it failed
+            pending.popleft()
         interrupted.leave(pending, var_vals)
         raise
+
+
+def finish_interrupted() -> None:
+    """Runs what is left of schedules that failed; no capture under way takes part in it."""
+    if interrupted.is_any_left():
+        with not_recorded():
+            interrupted.finish(run_schedule)

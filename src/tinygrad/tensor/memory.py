@@ -231,10 +231,10 @@ class MemoryMixin(TensorCore):
         >>> x.uop.is_realized
         True
         """
-        from tinygrad.engine.realize import run_schedule
+        from tinygrad.engine.realize import finish_interrupted, run_schedule
 
         with graph_lock:
-            interrupted.finish(run_schedule)
+            finish_interrupted()
             if interrupted.is_any_lost():
                 together = UOp.sink(*[t.uop for t in (self, *lst) if t._is_in_place()])
                 for node in together.toposort():
