@@ -15,8 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from random_programs import driver, modes, shrinker  # noqa: E402
 from random_programs.campaign import run_seeds  # noqa: E402
-from random_programs.generator import make_program  # noqa: E402
 from random_programs.operations import OPERATIONS  # noqa: E402
+from random_programs.profiles import make_program  # noqa: E402
 from random_programs.program import Input, Program, Step, play  # noqa: E402
 
 COUNT = int(os.getenv("PROGRAMS", "2000"))

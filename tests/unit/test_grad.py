@@ -150,3 +150,12 @@ def test_a_tensor_that_was_read_has_gradients(read):
     assert hidden.tolist() == [10.0, 21.0]
     loss.backward()
     assert w.grad.tolist() == [100.0, 294.0]
+
+
+def test_a_condition_that_is_kept_has_no_gradient():
+    a, b = Tensor([1.0, 5.0], requires_grad=True), Tensor([3.0, 2.0], requires_grad=True)
+    smaller = a < b
+    largest = (a * 2).argmax()
+    (smaller.where(a, b) * 2).sum().backward()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([2.0, 0.0], [0.0, 2.0])
+    assert smaller.grad is None and largest.grad is None

@@ -87,7 +87,10 @@ class AutogradMixin(TensorCore):
 
         history = writes.History(self.uop.toposort())
         wanting: list[Any] = [
-            t for t in live_tensors() if t.requires_grad is True and history.states(t)
+            t
+            for t in live_tensors()
+            # a condition that was computed from tensors that want gradients has none itself
+            if t.requires_grad is True and t.is_floating_point() and history.states(t)
         ]
         if not any(t is not self for t in wanting) and writes.computed_early.get(self):
             raise RuntimeError(

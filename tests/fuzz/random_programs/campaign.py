@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tinygrad.runtime.support.compiler_llvm import LLVMCompiler
 
-from .generator import make_program
 from .memory import Refused
 from .modes import MODES, applicable, fails
+from .profiles import make_program
 from .shrinker import report
 
 

@@ -32,7 +32,8 @@ def same(got: np.ndarray, want: np.ndarray, native: str, close: float) -> bool:
     if native != want.dtype.name and native.startswith("float"):
         got, want = got.view(native), want.view(native)  # bits of floats: -0.0 equals 0.0
     if close:
-        return np.allclose(got, want, rtol=close, atol=close)
+        known = ~np.isnan(want)  # NaN: there is a kink
+        return np.allclose(got[known], want[known], rtol=close, atol=close)
     return np.array_equal(got, want, equal_nan=want.dtype.kind == "f")
 
 

@@ -120,8 +120,3 @@ class Generator:
         made = [k for k in self.machine.values if k >= len(inputs)]
         some = draw.choice((0, 0.3, 1))
         return tuple(k for k in made if k in made[-2:] or draw.random() < some)
-
-
-def make_program(seed: int) -> Program:
-    """The program of a seed."""
-    return Generator(seed).make()

@@ -11,6 +11,7 @@ from tinygrad.backends.cpu.compiler import find_clang
 from . import driver
 from .memory import Refused
 from .operations import OPERATIONS
+from .profiles import gradient_by_differences
 from .program import Program, Step, play
 
 
@@ -75,7 +76,13 @@ MODES: dict[str, Mode] = {
 
 def applicable(program: Program) -> list[str]:
     """The modes in which a program can run, the plainest first."""
-    return [name for name in MODES if name != "clang" or find_clang()]
+    names = [name for name in MODES if name != "clang" or find_clang()]
+    if program.gradient or program.bounds:
+        # shards of n rows, and plans that are counted, are other tests
+        names = [name for name in names if name not in ("sharded", "plan", "sometimes")]
+    if program.bounds:
+        names = [name for name in names if name != "stepwise"]
+    return names
 
 
 def shards(program: Program, draw: random.Random) -> dict[int, int | None]:
@@ -113,7 +120,15 @@ def prepare(program: Program, name: str) -> Case:
     if not played.steps:
         raise Refused("no step is left")
     text = played.body("jit" not in how)
-    return Case(played, text, states, [c.plain() for c in calls], how)
+    plain = [c.plain() for c in calls]
+    if program.gradient:
+        how.update(gradient=True, close=1e-4)
+        for call in plain:
+            slopes = gradient_by_differences(played, call["inputs"])
+            call["outputs"] = {k: (slope, "float64") for k, slope in slopes.items()}
+    if program.bounds:
+        how["bounds"] = program.bounds
+    return Case(played, text, states, plain, how)
 
 
 # a part of a sharded axis has no memory of its own to be written, and some shapes cannot be kept apart: these are errors

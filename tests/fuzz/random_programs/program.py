@@ -85,13 +85,14 @@ class Program:
             lines.append(f"    {', '.join(states)}, = state")
         lines += [f"    {line(step)}" for step in self.steps]
         if self.gradient:
-            lines += self._gradient_lines()
+            return "\n".join([*lines, *self._gradient_lines(), ""])
         shown = ", ".join(f"{k}: v{k}" for k in self.outputs)
         return "\n".join([*lines, f"    return {{{shown}}}", ""])
 
     def _gradient_lines(self) -> list[str]:
         terms = " + ".join(f"(v{k} * {0.5 + 0.25 * i}).sum()" for i, k in enumerate(self.outputs))
         names = [f"v{i.number}" for i in self.inputs if i.dtype == "float64"]
+        terms = " + ".join([terms, *[f"({k} * 0.125).sum()" for k in names]]).removeprefix(" + ")
         shown = ", ".join(f"{k[1:]}: {k}.grad" for k in names)
         return [f"    ({terms}).backward()", f"    return {{{shown}}}"]
 
