@@ -466,3 +466,12 @@ def test_a_pruned_capture_keeps_what_it_computed_once():
     for k in range(5):
         y, z = jitted(real(k, 6, 3, 5 + k))
         assert (y.tolist(), z.tolist()) == ([5 + k, 3, k], [k])
+
+
+def test_a_pruned_capture_repeats_what_a_variable_decides():
+    """A kernel of captured memory alone gives the same in every call, unless it is cut at a variable."""
+    state = real(1, 2, 3, 4)
+    jitted = TinyJit(lambda x, n: (x + 1, state[:n].sum()), prune=True)
+    for n in (1, 3, 4, 2):
+        x, total = jitted(real(n), Variable("n", 1, 4).bind(n))
+        assert (x.tolist(), total.item()) == ([n + 1], n * (n + 1) // 2)

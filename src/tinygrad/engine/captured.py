@@ -215,14 +215,20 @@ class CapturedJit(Generic[ReturnType]):
 # ---------------------------------------------------------------- pruning
 
 
+def _takes_variables(item: ExecItem) -> bool:
+    """Whether an item is launched with values that a call brings."""
+    names = getattr(item.prg, "_var_names", ())
+    return any(name not in item.fixedvars for name in names)
+
+
 def split_once(
     items: list[ExecItem], filled_first: Collection[Buffer] = ()
 ) -> tuple[list[ExecItem], list[ExecItem]]:
     """(items to repeat, items that give the same every time). Inputs stand in the items as None.
 
-    An item repeats if it reads or writes something that varies: an input, something updated in place, something that the
-    surroundings may write, or what a repeating item fills. `filled_first` is memory that exists because the capture ran,
-    though a tensor outside may know it by now: a table that the function keeps, say.
+    An item repeats if it is launched with the value of a variable, or reads or writes something that varies: an input,
+    something updated in place, something that the surroundings may write, or what a repeating item fills. `filled_first` is
+    memory that exists because the capture ran, though a tensor outside may know it by now: a table that the function keeps.
     """
     varying: set[Buffer | None] = {None}
     for item in items:
@@ -236,7 +242,8 @@ def split_once(
     while changed:
         changed = False
         for j, item in enumerate(items):
-            if j in repeats or not any(b is None or b.base in bases for b in item.bufs):
+            varies = _takes_variables(item) or any(b is None or b.base in bases for b in item.bufs)
+            if j in repeats or not varies:
                 continue
             repeats[j], changed = None, True
             bases.update(b.base for b in get_out_buffers_for_ei(item))

@@ -80,7 +80,7 @@ def applicable(program: Program) -> list[str]:
     if program.gradient or program.bounds:
         # shards of n rows, and plans that are counted, are other tests
         names = [name for name in names if name not in ("sharded", "plan", "sometimes")]
-    if program.bounds:
+        # what is realized on the way has no gradient to give to what it was computed from
         names = [name for name in names if name != "stepwise"]
     return names
 

@@ -399,11 +399,13 @@ add("matmul", "clip({0} @ {1})", product_of(lambda d, a, b: a @ b), factor, dtyp
 
 
 def einsum(d, a, b):
-    """Summed axes widen small integers."""
+    """Products have the dtype of the factors; sums of small integers are wider."""
     inputs, output = d.split("->")
-    if set(inputs) - set(output) - {","}:
-        a, b = a.astype(accumulated(a.dtype)), b.astype(accumulated(b.dtype))
-    return product_of(lambda d, a, b: np.einsum(d, a, b))(d, a, b)
+    letters = "".join(dict.fromkeys(inputs.replace(",", "")))
+    products = np.einsum(f"{inputs}->{letters}", wide(a), wide(b))
+    dtype = accumulated(a.dtype) if set(letters) - set(output) else a.dtype.name
+    summed = products if a.dtype.kind == "f" else products.astype(dtype)
+    return clip(np.asarray(np.einsum(f"{letters}->{output}", summed)).astype(dtype))
 
 
 add(
