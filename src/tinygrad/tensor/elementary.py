@@ -254,7 +254,8 @@ class ElementaryMixin(TensorCore):
 
         def of(x):
             is_small = x.abs() < 1 / 3
-            far = ((x + 1) / (1 - x)).log() * 0.5
+            # of the quotient the slope at 1 would be infinity times zero
+            far = ((x + 1).log() - (1 - x).log()) * 0.5
             return is_small.where(series.odd("atanh", is_small.where(x, 0)), far)
 
         return self._through_float32(of)

@@ -21,13 +21,20 @@ class LossMixin(TensorCore):
             return self
         return self.mean() if reduction == "mean" else self.sum()
 
+    def _bounded_log(self) -> Self:
+        """`max(log(self), -100)`, with slope 0 at 0."""
+        is_zero = self == 0
+        return is_zero.where(-100, is_zero.where(1, self).log().maximum(-100))
+
     def binary_crossentropy(self, Y: Self, reduction: ReductionStr = "mean") -> Self:
         """Of probabilities `self` against probabilities `Y` of the same shape.
+
+        A logarithm counts as no less than -100, so that certainty about the wrong class is finite.
 
         >>> round(Tensor([0.9, 0.2]).binary_crossentropy(Tensor([1.0, 0.0])).item(), 4)
         0.1643
         """
-        each = -Y * self.log() - (1 - Y) * (1 - self).log()
+        each = -Y * self._bounded_log() - (1 - Y) * (1 - self)._bounded_log()
         return each._apply_reduction(reduction)
 
     def binary_crossentropy_logits(

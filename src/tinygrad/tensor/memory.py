@@ -462,7 +462,8 @@ class MemoryMixin(TensorCore):
         here = self if isinstance(self.device, str) else self.to(self.device[0])
         refuse_lost([here.uop])
         here = here.to(None) if is_storage(here.device) else here
-        if here.requires_grad and not here.uop.is_realized:
+        may_be_differentiated = here.requires_grad is not False and here.is_floating_point()
+        if may_be_differentiated and not here.uop.is_realized:
             # a tensor that is only read stays what it is computed from: backward() may follow
             here = here.contiguous()
         here = here.realize()

@@ -171,12 +171,14 @@ class ReduceMixin(TensorCore):
         return self.var(axis, keepdim, correction), self.mean(axis, keepdim)
 
     def std(self, axis: Axis = None, keepdim=False, correction=1) -> Self:
-        """Standard deviation, the root of `var`.
+        """Standard deviation, the root of `var`; the slope is 0 where all elements are equal.
 
         >>> Tensor([1.0, 3.0]).std(correction=0).item()
         1.0
         """
-        return self.var(axis, keepdim, correction).sqrt()
+        variance = self.var(axis, keepdim, correction)
+        is_zero = variance == 0
+        return is_zero.where(0, is_zero.where(1, variance).sqrt())
 
     def std_mean(self, axis: Axis = None, keepdim=False, correction=1) -> tuple[Self, Self]:
         """`(std, mean)`.
