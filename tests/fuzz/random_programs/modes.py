@@ -132,7 +132,7 @@ def prepare(program: Program, name: str) -> Case:
 
 
 # a part of a sharded axis has no memory of its own to be written, and some shapes cannot be kept apart: these are errors
-REFUSED = ("shard", "device", "axis", "MULTI", "divide", "multi")
+REFUSED = ("shard", "device", "axis", "MULTI", "divide", "multi", "size mismatch")
 
 
 def fails(program: Program, name: str) -> str | None:
@@ -157,5 +157,5 @@ def _sets_computed(program: Program) -> Iterator[bool]:
     """For each setitem whether its target is computed: what turns out to be one number has no memory, and is refused."""
     given = {i.number for i in program.inputs}
     for step in program.steps:
-        if OPERATIONS[step.operation].kind.startswith("set"):
+        if OPERATIONS[step.operation].kind.startswith(("set", "assign")):
             yield step.sources[0] not in given

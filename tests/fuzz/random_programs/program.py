@@ -242,7 +242,7 @@ class Machine:
         else:
             part = target
         constant = target.memory.constant
-        if target.memory.settled or not (part.distinct or constant):
+        if target.spread or target.memory.settled or not (part.distinct or constant):
             raise Refused
         if constant and (self._shared(target.memory, target) or part is not target):
             raise Refused
