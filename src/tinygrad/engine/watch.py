@@ -24,6 +24,7 @@ from typing import Any
 from tinygrad._core.guard import DICT, GONE, MISSING, OBJECT, READER, Entries, Identity, Places
 from tinygrad.device import Device
 from tinygrad.dtype import dtypes
+from tinygrad.engine.realize import run_schedule
 from tinygrad.engine.reads import FREE, GLOBAL, UNKNOWN, Chain, reads_of
 from tinygrad.engine.watch_values import (
     Equal,
@@ -423,11 +424,14 @@ class Observer:
 
 
 def _is_interruption(frame: types.FrameType | None) -> bool:
-    """Whether a frame belongs to what the collector of garbage, or an import, called in between."""
+    """Whether a frame belongs to what the collector of garbage, an import or the launch of kernels called in between.
+
+    What a device keeps for itself (clocks, queues) moves with every launch and decides nothing about the function.
+    """
     hooks = {getattr(f, "__code__", None) for f in gc.callbacks}
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "__del__" or code in hooks:
+        if code.co_name == "__del__" or code in hooks or code is run_schedule.__code__:
             return True
         if code.co_filename.startswith("<frozen importlib"):
             return True
