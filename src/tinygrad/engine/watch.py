@@ -24,8 +24,8 @@ from typing import Any
 from tinygrad._core.guard import DICT, GONE, MISSING, OBJECT, READER, Entries, Identity, Places
 from tinygrad.device import Device
 from tinygrad.dtype import dtypes
-from tinygrad.engine.realize import run_schedule
 from tinygrad.engine.reads import FREE, GLOBAL, UNKNOWN, Chain, reads_of
+from tinygrad.engine.realize import run_schedule
 from tinygrad.engine.watch_values import (
     Equal,
     HeldTensor,
