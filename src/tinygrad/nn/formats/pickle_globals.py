@@ -12,7 +12,7 @@ import collections
 import math
 import pickle
 import sys
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -102,7 +102,8 @@ class _ArrayKind:
     def __init__(self, code: Any, *_: Any):
         if not isinstance(code, str) or code[:1] not in tuple("biufcS?"):
             raise pickle.UnpicklingError(f"NumPy arrays of {code!r} are not allowed")
-        self.code, self.order = code, "="
+        self.code = code
+        self.order: Literal["=", "<", ">", "|"] = "="
 
     def __setstate__(self, state: Any) -> None:
         self.order = state[1] if state[1] in ("<", ">", "|") else "="
