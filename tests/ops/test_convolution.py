@@ -230,6 +230,8 @@ def test_empty_batches():
         lambda x: x.avg_pool2d((0, 2)),
         lambda x: x.avg_pool2d((2, 2), padding=(1, 2, 3)),
         lambda x: x.interpolate((2, 2), "cubic"),
+        lambda x: x.interpolate((0, 2)),
+        lambda x: x.scaled_dot_product_attention(x[:, :1].cat(x, dim=1), x, enable_gqa=True),
     ],
 )
 def test_errors(call):

@@ -386,6 +386,12 @@ class NetworkMixin(TensorCore):
         (1, 4, 8)
         """
         if enable_gqa:
+            heads, shared = self.shape[-3], (key.shape[-3], value.shape[-3])
+            if any(isinstance(n, int) and (n == 0 or heads % n) for n in shared):
+                raise ValueError(
+                    f"the {heads} heads of the queries must be a multiple of those of keys and values, "
+                    f"got {shared}"
+                )
             key = key.repeat_interleave(self.shape[-3] // key.shape[-3], dim=-3)
             value = value.repeat_interleave(self.shape[-3] // value.shape[-3], dim=-3)
         wide = least_upper_dtype(self.dtype, key.dtype, dtypes.float32)
@@ -417,6 +423,8 @@ class NetworkMixin(TensorCore):
             raise ValueError(f"mode is 'linear', 'nearest' or 'nearest-exact', got {mode!r}")
         if not isinstance(size, (tuple, list)) or not all(isinstance(s, int) for s in size):
             raise AssertionError(f"size is a sequence of whole numbers, got {size!r}")
+        if any(s <= 0 for s in size):
+            raise ValueError(f"sizes must be positive, got {tuple(size)}")
         if not 0 < len(size) <= self.ndim:
             raise AssertionError(f"size has {len(size)} entries for {self.ndim} axes")
         if align_corners and mode != "linear":
