@@ -475,3 +475,16 @@ def test_a_pruned_capture_repeats_what_a_variable_decides():
     for n in (1, 3, 4, 2):
         x, total = jitted(real(n), Variable("n", 1, 4).bind(n))
         assert (x.tolist(), total.item()) == ([n + 1], n * (n + 1) // 2)
+
+
+@pytest.mark.parametrize(
+    "view", [lambda t: t.reshape(1, 2), lambda t: t.flip(0), lambda t: t[1:], lambda t: t[None]]
+)
+def test_writes_through_a_view_of_a_bitcast(view):
+    x = real(1, 1)
+    part = view(x.bitcast("uint32"))
+    part.assign(part + 4)
+    assert x.tolist() == [1 if part.numel() == 1 else 5, 5]
+    bits = x.bitcast("uint32")
+    bits[None] = 7
+    assert x.tolist() == [7, 7]

@@ -152,6 +152,13 @@ def make_target_memory(assign: UOp) -> UOp | None:
             dtype=target.src[0].dtype, src=(target.src[0], value.bitcast(target.src[0].dtype))
         ).bitcast(target.dtype)
     views, base = split_views(target)
+    if base.op is Ops.BITCAST:
+        # what is written are the bits, in the same places below the bitcast
+        below, kind = base.src[0], base.src[0].dtype
+        for view in reversed(views):
+            if view.op in GroupOp.Movement:
+                below = view.replace(dtype=kind, src=(below, *view.src[1:]))
+        return assign.replace(dtype=kind, src=(below, value.bitcast(kind))).bitcast(target.dtype)
     if base.op is Ops.ASSIGN and base is target and base.src[1] is value:
         return target
     if base.op in MEMORY_OPS:
