@@ -98,7 +98,9 @@ class Before:
         if now is start:
             return False
         if is_pending(start):
-            return read and not is_pending(now)
+            if is_pending(now):
+                return not used.isdisjoint(bases_of(now) - bases_of(start))
+            return read
         if _view_of(now) is _view_of(start) and now.shape == start.shape:
             return False
         return not used.isdisjoint(memory_of(start)) or not used.isdisjoint(bases_of(now))
