@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from tinygrad import Tensor, nn
+from tinygrad import Tensor, UOp, nn
 from tinygrad.apps import llm
 from tinygrad.apps.llm.model import PROMPT_STEP, apply_rope, precompute_freqs_cis
 from tinygrad.helpers import TCPServerWithReuse
@@ -349,3 +349,11 @@ def test_unreadable_requests(served, body):
 
 def test_other_paths(served):
     assert ask(served[0], QUESTION, "/v1/other")[0] == 404
+
+
+def test_rotary_table_of_a_bound_length_is_whole():
+    n = UOp.variable("n", 1, 9)
+    part = precompute_freqs_cis(8, n.bind(4))
+    whole = precompute_freqs_cis(8, 9)
+    assert part.shape[0].vmax == 9
+    np.testing.assert_array_equal(part[:4].numpy(), whole.numpy()[:4])

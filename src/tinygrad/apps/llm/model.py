@@ -13,17 +13,23 @@ from typing import Any
 
 from tinygrad import Tensor, TinyJit, UOp, dtypes, nn
 from tinygrad.nn.state import gguf_load, load_state_dict
+from tinygrad.uop.ops import sint
 
 # tokens of a prompt that one call reads; a remainder is read one by one, so only two shapes are compiled
 PROMPT_STEP = 32
 
 
 @functools.cache
-def precompute_freqs_cis(dim: int, end: int, theta: float = 10000.0) -> Tensor:
-    """Cosines, then sines, of the rotary angles of positions 0..end-1: (end, dim) float32 (Su et al., arXiv:2104.09864)."""
+def precompute_freqs_cis(dim: int, end: sint, theta: float = 10000.0) -> Tensor:
+    """Cosines, then sines, of the rotary angles of positions 0..end-1: (end, dim) float32 (Su et al., arXiv:2104.09864).
+
+    For an `end` with a variable the table is as long as it can get, so that it is the same in every call of a capture.
+    """
+    longest = end if isinstance(end, int) else int(end.vmax)
     speed = theta ** (Tensor.arange(0, dim, 2).float() * (-1 / dim))
-    angle = Tensor.arange(end).float().unsqueeze(1) * speed
-    return angle.cos().cat(angle.sin(), dim=-1).contiguous()
+    angle = Tensor.arange(longest).float().unsqueeze(1) * speed
+    table = angle.cos().cat(angle.sin(), dim=-1).contiguous()
+    return table if isinstance(end, int) else table[:end]
 
 
 def apply_rope(x: Tensor, freqs_cis: Tensor) -> Tensor:
