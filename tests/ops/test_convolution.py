@@ -238,3 +238,11 @@ def test_errors(call):
     with pytest.raises((ValueError, RuntimeError)) as caught:
         call(Tensor.ones(1, 2, 4, 4))
     assert len(str(caught.value)) > 20
+
+
+def test_the_place_of_a_maximum_that_is_nan():
+    x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    x[..., 1, 0] = x[..., 1, 1] = np.nan
+    values, places = Tensor(x).max_pool2d(2, 1, return_indices=True)
+    assert places.tolist() == [[[[3, 4], [3, 4]]]]
+    assert np.isnan(values.numpy()).all()

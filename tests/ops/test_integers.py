@@ -302,3 +302,10 @@ def test_integers_of_lists_take_the_dtype_that_holds_them():
             Tensor(data)
     # with a dtype they wrap, as its arithmetic does
     assert Tensor([300, -1, 2**70 + 5], dtype=dtypes.uint8).tolist() == [44, 255, 5]
+
+
+@pytest.mark.parametrize("exponent, want", [(0, [1, 1]), (1, [1, 0]), (2, [1, 0]), (5, [1, 0])])
+def test_bools_to_a_power_count(exponent, want):
+    power = Tensor([True, False]) ** exponent
+    assert power.dtype is dtypes.default_int and power.tolist() == want
+    assert (power + power).tolist() == [2 * value for value in want]

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from tinygrad import Device, Tensor, dtypes
+from tinygrad.codegen.opt.postrange import Scheduler
+from tinygrad.codegen.opt.vector import optimise_for_vectors
 from tinygrad.engine.realize import get_program
-from tinygrad.uop.ops import Ops
+from tinygrad.uop.ops import AxisType, KernelInfo, Ops, UOp
 
 
 def multiply_adds(out: Tensor) -> int:
@@ -106,3 +108,16 @@ def test_odd_products(rows, lanes):
 def test_odd_widths_are_one_register(width, most):
     x, w = Tensor.empty(4, 128, width, width), Tensor.empty(128, 128, 1, 1)
     assert 0 < multiply_adds(x.conv2d(w)) <= most
+
+
+def test_the_work_of_many_reductions_is_no_error():
+    """Loops beside each other whose product is above the largest float."""
+    loops = [UOp.range(1 << 20, 1 + i, AxisType.REDUCE) for i in range(60)]
+    total = sum(r.cast(dtypes.float32).reduce(r, arg=Ops.ADD) for r in loops)
+    out = UOp(Ops.DEFINE_GLOBAL, dtypes.float32.ptr(8), arg=0)
+    at = UOp.range(8, 0)
+    store = out.index(at).store(total * at.cast(dtypes.float32)).end(at)
+    k = Scheduler(store.sink(arg=KernelInfo()), Device["CPU"].renderer)
+    k.convert_loop_to_global()
+    optimise_for_vectors(k)
+    assert k.applied_opts

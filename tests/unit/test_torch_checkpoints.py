@@ -149,6 +149,8 @@ def test_tensors_of_every_make():
         "with state": Call(Global("torch._utils", "_rebuild_parameter_with_state"), (plain, True, {}, {"a": 1})),
         "attributes": Call(Global("torch._tensor", "_rebuild_from_type_v2"), (v2, Global("torch", "Tensor"), args, {})),
         "size": Call(Global("torch", "Size"), ([2, 3],)),
+        "negative": Call(v2, (*args, {"neg": True})),
+        "typed negative": Call(Global("torch._utils", "_rebuild_tensor_v3"), (*args, Global("torch", "float32"), {"neg": True})),
     }  # fmt: skip
     loaded = torch_load(Tensor(zip_checkpoint(whole, {"0": NUMBERS.tobytes()})))
     assert loaded["size"] == (2, 3)
@@ -158,6 +160,8 @@ def test_tensors_of_every_make():
         "parameter": [0.0, 1.0],
         "with state": [0.0, 1.0],
         "attributes": [2.0, 3.0],
+        "negative": [-2.0, -3.0],
+        "typed negative": [-2.0, -3.0],
     }
 
 

@@ -226,6 +226,9 @@ class ElementwiseMixin(TensorCore):
 
     def _power_of_number(self, x: float) -> Self:
         """`self ** x` for a Python number: products for small whole exponents, else POW."""
+        if self.dtype is dtypes.bool and isinstance(x, int):
+            # bools beside a number count, as in the other operators
+            return self.cast(dtypes.default_int)._power_of_number(x)
         if not dtypes.is_float(self.dtype):
             if isinstance(x, float):
                 return self.cast(least_upper_dtype(self.dtype, dtypes.default_float)).pow(x)

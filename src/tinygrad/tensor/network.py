@@ -154,6 +154,8 @@ class NetworkMixin(TensorCore):
         countdown = self._counting(area, 0, -1).reshape(self.shape[-len(kernel) :])
         places = countdown._pad_windows(pairs)._windows(kernel, step, dilation)
         hit = windows == best.reshape(*best.shape, *(1,) * len(kernel))
+        if dtypes.is_float(self.dtype):
+            hit = hit | windows.isnan()  # the first NaN, which equals nothing
         return best, (area - (hit * places).max(axes)).cast(dtypes.int32)
 
     def max_unpool2d(

@@ -175,7 +175,8 @@ def _spell_out_selects(v: KernelView) -> bool:
 
 def _work(v: KernelView) -> float:
     """Vector operations of the whole kernel, roughly."""
-    outputs, reduced = 1, 1
+    # in floats: the loops of some hundred reductions have a product that is infinite here, and no error
+    outputs, reduced = 1.0, 1.0
     for r in v.k.rngs:
         # a symbolic loop is counted at its longest
         size = _size(r) or max(1, int(r.vmax) + 1)

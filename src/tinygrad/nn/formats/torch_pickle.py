@@ -78,12 +78,20 @@ def strided(flat: Tensor, offset: Any, size: Any, stride: Any) -> Tensor:
     return view.expand(size) if tuple(own) != size else view
 
 
-def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Any:
+def _signed(value: Tensor, about: Any) -> Tensor:
+    """Its negative where that is how the file means it: {"neg": True} beside the imaginary part of a conjugate."""
+    return -value if isinstance(about, dict) and about.get("neg") is True else value
+
+
+def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> Any:
+    """A view of a storage: (requires_grad, hooks, what else is known) may follow."""
     if not isinstance(storage, _Storage):
         raise pickle.UnpicklingError(f"a tensor has {type(storage).__name__} as storage")
     if storage.kind.dtype is None:
         raise ValueError(f"a tensor is of {storage.kind.name}, which has no dtype")
-    return None if storage.flat is None else strided(storage.flat, offset, size, stride)
+    if storage.flat is None:
+        return None
+    return _signed(strided(storage.flat, offset, size, stride), rest[2] if len(rest) > 2 else None)
 
 
 def _typed_tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any) -> Any:
@@ -95,7 +103,8 @@ def _typed_tensor(storage: Any, offset: Any, size: Any, stride: Any, *rest: Any)
         raise ValueError(f"a tensor is of {kind.name}, which has no dtype")
     if storage.flat is None:
         return None
-    return strided(_elements(storage.flat, kind.dtype), offset, size, stride)
+    view = strided(_elements(storage.flat, kind.dtype), offset, size, stride)
+    return _signed(view, rest[3] if len(rest) > 3 else None)
 
 
 def _elements(raw: Tensor, dtype: DType) -> Tensor:
