@@ -96,6 +96,33 @@ def test_onto_several_devices(axis):
     np.testing.assert_array_equal(layer(Tensor.eye(4).shard(devices)).numpy(), want.T)
 
 
+@pytest.mark.parametrize("realize", [True, False])
+@pytest.mark.parametrize("kind", ["model", "lazy", "realized", "numpy", "number"])
+def test_what_is_loaded_is_a_copy(kind, realize):
+    """Target networks and averaged weights: training one model leaves the others as they were."""
+    source, first, second = (nn.Linear(2, 2, bias=False) for _ in range(3))
+    values = {
+        "model": lambda: nn.state.get_state_dict(source),
+        "lazy": lambda: {"weight": source.weight * 2},
+        "realized": lambda: {"weight": (source.weight * 2).realize()},
+        "numpy": lambda: {"weight": Tensor(np.arange(4, dtype=np.float32).reshape(2, 2))},
+        "number": lambda: {"weight": Tensor.ones(2, 2)},
+    }[kind]()
+    for layer in (first, second):
+        load_state_dict(layer, values, verbose=False, realize=realize)
+    want = values["weight"].numpy()
+    first.weight.assign(first.weight * 0 + 9).realize()
+    np.testing.assert_array_equal(first.weight.numpy(), np.full((2, 2), 9, np.float32))
+    np.testing.assert_array_equal(second.weight.numpy(), want)
+    np.testing.assert_array_equal(values["weight"].numpy(), want)
+
+
+def test_what_is_consumed_is_taken_over():
+    layer, weight = nn.Linear(2, 2, bias=False), Tensor([[1.0, 2.0], [3.0, 4.0]]).realize()
+    load_state_dict(layer, {"weight": weight}, verbose=False, consume=True)
+    assert layer.weight.uop.base is weight.uop.base
+
+
 def test_nothing_is_printed(capsys):
     load_state_dict(
         nn.Linear(1, 1), {"weight": Tensor.ones(1, 1), "bias": Tensor.ones(1)}, verbose=False

@@ -85,8 +85,9 @@ def load_state_dict(
 ) -> list[Tensor]:
     """Gives each tensor of `model` the values of the same name; returns the tensors loaded.
 
-    `strict` raises KeyError for a name that is missing; `consume` removes what is loaded from
-    `state_dict`. Raises ValueError for a shape that differs.
+    The values are copied: training `model` leaves `state_dict`, and a model that it came from, as
+    they are. `consume` removes what is loaded from `state_dict` and takes over its memory instead.
+    `strict` raises KeyError for a name that is missing. Raises ValueError for a shape that differs.
 
     >>> layer = nn.Linear(1, 1, bias=False)
     >>> _ = nn.state.load_state_dict(layer, {"weight": Tensor([[5.0]])}, verbose=False)
@@ -118,7 +119,7 @@ def load_state_dict(
                     f"but found {value.shape} in state dict."
                 )
             value = value.reshape(target.shape)
-        _load_one(target, _placed(value, target))
+        _load_one(target, _placed(value, target), keep=not consume)
         if realize:
             target.realize()
         loaded.append(target)
@@ -127,9 +128,11 @@ def load_state_dict(
     return loaded
 
 
-def _load_one(target: Tensor, value: Tensor) -> None:
+def _load_one(target: Tensor, value: Tensor, keep: bool) -> None:
+    """Makes `target` the tensor `value`; `keep` says that the memory of `value` stays its own."""
     value = value.cast(target.dtype) if dtypes.is_float(value.dtype) else value
-    if value.device != target.device or value.dtype is not target.dtype:
-        target.uop = value.uop
-    else:
+    if keep and value is not target and value.uop.is_realized:
+        value = value.clone()
+    target.uop = value.uop
+    if not keep and value.device == target.device and value.dtype is target.dtype:
         target.replace(value)
