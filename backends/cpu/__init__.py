@@ -20,4 +20,14 @@ def _supports(dtype) -> bool:
     return dtype is None or dtype.scalar() not in dtypes.fp8s
 
 
-BACKEND = Backend("CPU", probe_order=90, open=_open, supports_dtype=_supports, host_only=True)
+# A launch carries 512 arguments (`_pool.pyx`), of which some are sizes and the number of the thread.
+MAX_BUFFERS = 480
+
+BACKEND = Backend(
+    "CPU",
+    probe_order=90,
+    open=_open,
+    supports_dtype=_supports,
+    host_only=True,
+    max_buffers=MAX_BUFFERS,
+)
