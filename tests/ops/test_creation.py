@@ -79,6 +79,13 @@ def test_arange(given):
         )
 
 
+def test_arange_of_numpy_scalars():
+    floats = Tensor.arange(np.float32(0), np.float32(1), np.float16(0.25))
+    assert floats.dtype is dtypes.default_float and floats.tolist() == [0.0, 0.25, 0.5, 0.75]
+    ints = Tensor.arange(np.uint8(3), np.int64(-1), np.int8(-2))
+    assert ints.dtype is dtypes.default_int and ints.tolist() == [3, 1]
+
+
 def test_arange_at_the_ends_of_dtypes():
     assert Tensor.arange(256, dtype=dtypes.uint8).tolist() == list(range(256))
     assert Tensor.arange(-128, 128, 51, dtype=dtypes.int8).tolist() == list(range(-128, 128, 51))

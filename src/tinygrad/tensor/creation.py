@@ -12,6 +12,8 @@ import weakref
 import zlib
 from typing import Self
 
+import numpy as np
+
 from tinygrad.dtype import ConstType, DTypeLike, dtypes, to_dtype
 from tinygrad.helpers import argfix, fetch, prod
 from tinygrad.tensor.core import TensorCore, canonical_devices
@@ -205,7 +207,9 @@ class CreationMixin(TensorCore):
         [0, 1, 2]
         """
         first, end = (0, start) if stop is None else (start, stop)
-        given = (first, end, step)
+        # scalars of NumPy are the numbers they hold: its float32 is no float to Python
+        given = tuple(v.item() if isinstance(v, np.generic) else v for v in (first, end, step))
+        first, end, step = given
         is_float = any(isinstance(v, float) for v in given)
         kind = to_dtype(
             kwargs.pop("dtype", None) or (dtypes.default_float if is_float else dtypes.default_int)
