@@ -561,3 +561,14 @@ def test_a_weight_that_is_replaced_by_a_loaded_one():
         if k == 3:
             layer.w = real(5.0)
         assert layer(real(1.0)).item() == (2.0 if k < 3 else 5.0)
+
+
+def test_another_part_of_a_buffer_is_refused_with_what_differs():
+    rows = Tensor.arange(24).reshape(6, 4).contiguous().realize()
+    jitted = TinyJit(lambda x: x.sum().realize())
+    assert [jitted(rows[i : i + 2].contiguous()).item() for i in range(4)] == [28, 60, 92, 124]
+    jitted = TinyJit(lambda x: x.sum().realize())
+    assert jitted(rows[0:2]).item() == 28
+    assert jitted(rows[0:2]).item() == 28
+    with pytest.raises(JitError, match="argument x .*another view of its buffer; make it contig"):
+        jitted(rows[2:4])

@@ -296,8 +296,12 @@ def explain_mismatch(names: list, forms: list, call: CallInputs) -> str | None:
         return f"args mismatch in JIT: captured with tensor arguments {names}, called with {call.names}"
     for name, want, got in zip(names, forms, call.forms):
         if want != got:
+            before, now = _shown(want), _shown(got)
+            if before == now:
+                other = "set of variables" if want[0] is got[0] else "view of its buffer"
+                now = f"the same shape, but another {other}"
             return (
-                f"args mismatch in JIT: argument {name} was captured as {_shown(want)}, called with {_shown(got)}; "
+                f"args mismatch in JIT: argument {name} was captured as {before}, called with {now}; "
                 "make it contiguous, give it the same shape, or use a second TinyJit"
             )
     return None
