@@ -11,6 +11,7 @@ from tinygrad import Device, Tensor, dtypes
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.codegen.opt.vector import optimise_for_vectors
 from tinygrad.engine.realize import get_program
+from tinygrad.helpers import Context
 from tinygrad.uop.ops import AxisType, KernelInfo, Ops, UOp
 
 
@@ -121,3 +122,14 @@ def test_the_work_of_many_reductions_is_no_error():
     k.convert_loop_to_global()
     optimise_for_vectors(k)
     assert k.applied_opts
+
+
+@pytest.mark.parametrize("switch", ["CPU_LLVM", "CPU_CC"])
+def test_picked_lanes_that_are_all_masked(switch):
+    """Where a gate is never open, the vectors that lanes are picked from are constants."""
+    values = np.array([[1, 1, 1], [1, 1, 1]], np.int8)
+    context = Context(CPU_LLVM=1, CPU_CC="") if switch == "CPU_LLVM" else Context(CPU_LLVM=0)
+    with context:
+        got = Tensor(values).cumsum(0).pad(((0, 2), (2, 0))).numpy()
+    want = np.pad(np.cumsum(values, 0, dtype=np.int32), ((0, 2), (2, 0)))
+    np.testing.assert_array_equal(got, want)

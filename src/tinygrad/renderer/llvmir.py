@@ -318,7 +318,8 @@ class _Function:
 
     def vectorize(self, u: UOp) -> str:
         if all(s.op is Ops.CONST for s in u.src):
-            return self.constant(u.dtype, tuple(s.arg for s in u.src))
+            lanes = tuple(s.arg for s in u.src for _ in range(s.dtype.count))
+            return self.constant(u.dtype, lanes)
         if any(s.dtype.count > 1 for s in u.src):
             return self._concatenate(u)
         if all(s is u.src[0] for s in u.src):
