@@ -57,7 +57,9 @@ class MovementOpsMixin(TensorCore):
             raise NotImplementedError(f"mode is one of {PadMode}, got {mode!r}")
         pairs = self._pad_pairs(padding)
         if mode == "constant":
-            return self._pad_constant(pairs, value)
+            padded = self._pad_constant(pairs, value)
+            # a filled copy, and no view, also where there is nothing to fill
+            return self._own_values() if padded is self and value != 0 else padded
         if mode == "circular" and any(isinstance(p, int) and p < 0 for pair in pairs for p in pair):
             raise NotImplementedError(f"circular padding cannot cut, got {pairs}: shrink first")
         if any(isinstance(amount, UOp) for pair in pairs for amount in pair):

@@ -364,7 +364,8 @@ class ReduceMixin(TensorCore):
         where = self._resolve_dim(dim)
         length = self.shape[where] if self.ndim else 1
         if length <= 1:
-            return self, self.zeros_like(dtype=dtypes.default_int, requires_grad=False)
+            first = self.zeros_like(dtype=dtypes.default_int, requires_grad=False)
+            return self._own_values(), first
         stored = self._lift(stored_once)
         values = stored.transpose(where, -1)._bitonic(descending).transpose(where, -1)
         ranks = stored._occurrence(where), values._occurrence(where)

@@ -519,8 +519,6 @@ effect("realize", "{0}.realize()", None, nothing, "realize", weight=2)
 effect("read", "see({number}, {0})", None, nothing, "read", weight=0.7)
 effect("delete", "del {0}", None, nothing, "delete", weight=2)
 effect("alias", "{result} = {0}", None, nothing, "alias", weight=0.3)
-effect("replace", "{0}.replace({1})", None,
-       lambda draw, view, pick: None if (o := pick(lambda v: v.dtype == view.dtype and v.shape == view.shape)) is None
-       else ((o,), None), "replace", weight=0.3)  # fmt: skip
+# (no replace: a movement that moves nothing may be the tensor itself, which then is replaced, too)
 
 __all__ = ["index", "broadcasts", "part", "selected", "Refused", "one_axis"]
