@@ -35,7 +35,7 @@ from tinygrad.runtime.support.hcq import (
 
 
 class CPUAllocator(LRUAllocator):
-    """Host memory; a handle is a `HostBuffer`."""
+    """Host memory; a handle is a `HostBuffer`. Before it is looked at, what programs put into the device's queue is done."""
 
     def _alloc(self, size: int, options: BufferSpec) -> HostBuffer:
         if options.external_ptr is not None:
@@ -43,12 +43,15 @@ class CPUAllocator(LRUAllocator):
         return HostBuffer(size)
 
     def _copyin(self, dest: HostBuffer, src: memoryview) -> None:
+        self.dev.synchronize()
         dest.copy_in(src)
 
     def _copyout(self, dest: memoryview, src: HostBuffer) -> None:
+        self.dev.synchronize()
         src.copy_out(dest)
 
     def _as_buffer(self, src: HostBuffer) -> memoryview:
+        self.dev.synchronize()
         return memoryview(src)
 
     def _adopt(self, address: int, size: int, owner) -> HostBuffer:

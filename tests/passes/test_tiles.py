@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tinygrad import Device, Tensor, dtypes
+from tinygrad.codegen.opt import Opt, OptOps
 from tinygrad.codegen.opt.postrange import Scheduler
 from tinygrad.codegen.opt.vector import optimise_for_vectors
-from tinygrad.engine.realize import get_program
+from tinygrad.engine.realize import CompiledRunner, get_program
 from tinygrad.helpers import Context
 from tinygrad.uop.ops import AxisType, KernelInfo, Ops, UOp
 
@@ -133,3 +134,22 @@ def test_picked_lanes_that_are_all_masked(switch):
         got = Tensor(values).cumsum(0).pad(((0, 2), (2, 0))).numpy()
     want = np.pad(np.cumsum(values, 0, dtype=np.int32), ((0, 2), (2, 0)))
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("tile", [5, 7, 48])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_tails_follow_an_axis_that_is_swapped(tile, axis):
+    """The remainder of a tile is cut off wherever the axis went; past it there is foreign memory."""
+    opts = (Opt(OptOps.UPCAST, axis, tile), Opt(OptOps.SWAP, 0, 1))
+    whole = Tensor.full((64 * 64 + 512,), 7.0).contiguous().realize()
+    x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    made = (Tensor(x).realize() + 1).contiguous(arg=opts)
+    ast = made.schedule()[-1].ast
+    runner = CompiledRunner(get_program(ast, Device["CPU"].renderer))
+    memory = whole.uop.base.realized
+    source = Tensor(x).realize().uop.base.realized
+    front = memory.view(64 * 64, dtypes.float32, 0).ensure_allocated()
+    runner([front, source], {}, wait=True)
+    got = whole.numpy()
+    np.testing.assert_array_equal(got[: 64 * 64], (x + 1).ravel())
+    np.testing.assert_array_equal(got[64 * 64 :], np.full(512, 7, np.float32))

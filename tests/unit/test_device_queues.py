@@ -13,6 +13,7 @@ from tinygrad.backends.cpu.renderer import ClangRenderer, CPULLVMRenderer
 
 from tinygrad import Device, Tensor, TinyJit, Variable, dtypes
 from tinygrad.device import Backend, Compiled, CompilerPair, CompilerSet, ProfileGraphEvent
+from tinygrad.engine.realize import get_runner
 from tinygrad.helpers import Context, mv_address
 from tinygrad.runtime.graph.hcq import HCQGraph
 from tinygrad.runtime.support.hcq import (
@@ -402,3 +403,20 @@ def test_host_queue_runs_kernels_again_with_other_values():
     dev.synchronize()
     assert a.tolist() == [61.0, 62.0]
     assert b.tolist() == [60.0, 61.0]
+
+
+def test_reading_waits_for_the_queue():
+    """Memory is looked at when the lists that were submitted before are done, however long they take."""
+    device = Device["CPU"]
+    a = Tensor([0.0, 1.0], device="CPU").realize()
+    b = a + 1
+    runner = get_runner("CPU", b.schedule()[-1].ast)
+    b.uop.buffer.allocate()
+    there, back = ([x.uop.buffer._buf for x in pair] for pair in ((b, a), (a, b)))
+    queue = device.hw_compute_queue_t()
+    for bufs in (there, back) * 50:
+        queue.exec(runner._prg, runner._prg.fill_kernargs(bufs), None, None)
+    queue.signal(device.timeline_signal, device.timeline_value)
+    queue.submit(device)
+    device.timeline_value += 1
+    assert a.uop.buffer.as_buffer().cast("f").tolist() == [100.0, 101.0]

@@ -12,6 +12,7 @@ import os
 import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from tinygrad.helpers import TracingKey, getenv, temp
@@ -100,6 +101,9 @@ class _Writer(pickle.Pickler):
         if isinstance(obj, TracingKey):
             shown = tuple(str(key) for key in obj.keys)
             return TracingKey, (obj.display_name, shown, None, obj.tb)
+        if isinstance(obj, Enum) and _is_listed(type(obj)):
+            # by value: some versions of Python write the member as an attribute of its class
+            return type(obj), (obj.value,)
         if type(obj) in _PLAIN or _is_listed(type(obj)):
             return NotImplemented
         return Shown, (_text_of(obj),)

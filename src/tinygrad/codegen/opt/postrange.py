@@ -156,6 +156,15 @@ class Scheduler:
         self.ast = substitute_ranges(self.ast, replacements)
         self._rngs = None
 
+        # what is kept of ranges for later follows them to their new places
+        def now(rng: UOp) -> UOp:
+            new = replacements.get(rng, rng)
+            return new if new.op is Ops.RANGE else rng
+
+        self.tails = [Tail(now(t.outer), now(t.inner), t.size) for t in self.tails]
+        if self.thread_axis is not None:
+            self.thread_axis = now(self.thread_axis[0]), self.thread_axis[1]
+
     def convert_loop_to_global(self) -> None:
         """Output loops become launch dimensions on targets that have them."""
         if not self.ren.has_local:
