@@ -382,3 +382,18 @@ def test_another_shape_of_the_same_memory():
         if k == 3:
             w.replace(w.reshape(2, 1), allow_shape_mismatch=True)
         assert f(real(1.0, 1.0)).shape == ((2,) if k < 3 else (2, 2))
+
+
+def test_pruned_capture_repeats_what_is_written_twice():
+    """A copy that is read and then written to holds the written values at the end: it has to be made again each time."""
+    state = Tensor([0, 0]).contiguous().realize()
+
+    @functools.partial(TinyJit, prune=True)
+    def step(choose):
+        copy = state.clone()
+        picked = choose.where(state, copy)
+        copy[0:1] = 1
+        return picked.realize()
+
+    for _ in range(5):
+        assert step(Tensor([False, False]).contiguous().realize()).tolist() == [0, 0]

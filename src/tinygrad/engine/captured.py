@@ -10,6 +10,7 @@ aside; buffers of the capture stay where they are until it is freed or packed.
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -227,7 +228,7 @@ def split_once(
     """(items to repeat, items that give the same every time). Inputs stand in the items as None.
 
     An item repeats if it is launched with the value of a variable, or reads or writes something that varies: an input,
-    something updated in place, something that the surroundings may write, or what a repeating item fills. `filled_first` is
+    something updated in place or written twice, something that the surroundings may write, or what a repeating item fills. `filled_first` is
     memory that exists because the capture ran, though a tensor outside may know it by now: a table that the function keeps.
     """
     varying: set[Buffer | None] = {None}
@@ -237,6 +238,11 @@ def split_once(
         # memory that existed before belongs to somebody else: filling it again each time is what was asked for
         varying.update(b for b in outs if b.base.is_allocated() and b.base not in filled_first)
     bases = {b.base for b in varying if b is not None}
+    # what is written more than once holds something else at the end than those in between read
+    writers = Counter(
+        base for item in items for base in {b.base for b in get_out_buffers_for_ei(item)}
+    )
+    bases.update(base for base, times in writers.items() if times > 1)
     repeats: dict[int, None] = {}
     changed = True
     while changed:
