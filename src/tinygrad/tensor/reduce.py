@@ -297,7 +297,8 @@ class ReduceMixin(TensorCore):
         blocks = ceildiv(length, _SCAN_BLOCK)
         last = self.transpose(where, -1)
         keep = (None,) * (self.ndim - 1)
-        padded = last.pad(keep + ((0, blocks * _SCAN_BLOCK - length),), value=neutral)
+        missing = blocks * _SCAN_BLOCK - length
+        padded = last.pad(keep + ((0, missing),), value=neutral) if missing else last
         inner = padded.unflatten(-1, (blocks, _SCAN_BLOCK))._scan_direct(self.ndim, op)
         ends = inner[..., -1]
         ends = ends._scan(-1, op) if blocks > _MOST_BLOCKS else ends._scan_direct(self.ndim - 1, op)
@@ -393,7 +394,8 @@ class ReduceMixin(TensorCore):
         last = math.nan if dtypes.is_float(self.dtype) else greatest_value(self.dtype)
         filler = least_value(self.dtype) if descending else last
         keep = (None,) * (self.ndim - 1)
-        x = self.pad(keep + ((0, (1 << stages) - length),), value=filler)
+        missing = (1 << stages) - length
+        x = self.pad(keep + ((0, missing),), value=filler) if missing else self
         for stage in range(1, stages + 1):
             for step in range(stage, 0, -1):
                 x = _exchange(x, lead, stages, step, mirrored=step == stage, descending=descending)
