@@ -160,22 +160,6 @@ def decoder_attention(query, key=None, value=None, mask_index=None, attention_bi
     )
 
 
-@operator("RotaryEmbedding", domain=_CONTRIB)
-def rotary_embedding_at(x, position_ids, cos_cache, sin_cache, interleaved: int = 0,
-                        is_packed_batching: int = 0, num_heads: int = 0, rotary_embedding_dim: int = 0,
-                        scale: float = 1.0) -> Tensor:  # fmt: skip
-    """The rotary embedding with the order of inputs of ONNX Runtime; one position is a start."""
-    length = x.shape[-2] if x.ndim == 4 else x.shape[1]
-    if position_ids.ndim == 1:
-        position_ids = position_ids.reshape(1, 1) + Tensor.arange(length).reshape(1, -1)
-        position_ids = position_ids.expand(x.shape[0], length)
-    if not num_heads and x.ndim == 3:
-        num_heads = x.shape[-1] // (rotary_embedding_dim or 2 * cos_cache.shape[-1])
-    return rotary_embedding(
-        x, cos_cache, sin_cache, position_ids, interleaved, num_heads, rotary_embedding_dim
-    )
-
-
 # *** language models ***
 def _appended(past: Tensor | None, new: Tensor, before: Tensor, length: int) -> Tensor:
     """A cache of `length` places with the rows of `new` from place `before` (batch,) on."""
